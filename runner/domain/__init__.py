@@ -1,0 +1,1 @@
+"""The nouns of the field: tasks, episodes, outcomes and errors. Imports nothing of ours."""

@@ -1,0 +1,68 @@
+"""A task: what an agent is asked to do, where, and how the result is checked. Made once, then frozen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+AGENT_USER = "user"
+"""The login name of the agent inside every sandbox; its uid and gid are 1000, its home is ``AGENT_HOME``."""
+
+AGENT_HOME = "/home/user"
+
+Labels = Mapping[str, str]
+"""One value per taxonomy dimension: ``{"category": "log analysis", ...}``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """How a task's sandbox is made. Either our own ``setup`` script or an imported Docker build context."""
+
+    setup: str = ""
+    """Bash, run as root at build time on top of the base image; files below the home end up owned by the agent."""
+
+    start: str = ""
+    """Bash, run as the agent's user before the agent's shell opens: services and background processes. May be empty."""
+
+    context: Path | None = None
+    """An imported task's own build context (a folder with a ``Dockerfile``). Needs a backend that can build one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """A task's own limits; seconds are wall-clock."""
+
+    build_seconds: float = 180.0
+    verifier_seconds: float = 60.0
+    agent_seconds: float = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One verified task.
+
+    ``truth`` is privileged: it never enters an image, a build context or an agent's prompt. So are both tests until
+    the agent's processes are gone.
+    """
+
+    id: str
+    instruction: str
+    environment: Environment
+    final_test: str
+    """A pytest file that passes only when the task is solved."""
+    initial_test: str = ""
+    """A pytest file that passes on the untouched environment; empty for imported tasks without one."""
+    truth: str = ""
+    solution: str = ""
+    """A bash script that solves the task (an oracle), or empty."""
+    labels: Labels = field(default_factory=dict)
+    limits: Limits = Limits()
+    draw: int | None = None
+    """The index of the taxonomy draw it came from; None for imported tasks."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Provenance: seed, generator, fingerprints, pass rates. JSON values only."""
+
+    @property
+    def slot(self) -> str:
+        """The task's part of a journal slot: its draw when it has one, else its id."""
+        return self.id if self.draw is None else f"{self.draw:06d}"
