@@ -1,8 +1,8 @@
 """The seam between the house and a container engine.
 
-A ``Backend`` builds an ``Image`` from a task's environment and opens ``Sandbox``es from it. A sandbox has one persistent
-shell for the agent (``run``) and a way to execute a program the agent cannot touch (``exec``, used by the grader after
-``quiesce`` has ended every agent process). Nothing above this layer may assume Docker.
+A ``Backend`` builds an ``Image`` from a task's environment and opens ``Sandbox``es from it. A sandbox has one
+persistent shell for the agent (``run``) and a way to execute a program the agent cannot touch (``exec``, used by the
+grader after ``quiesce`` has ended every agent process). Nothing above this layer may assume Docker.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,9 @@ class Sandbox(Protocol):
     def quiesce(self) -> None:
         """End every process the agent started, close its shell, keep the files. Raises EngineError."""
 
-    def exec(self, argv: Sequence[str], *, role: Role, timeout: float, stdin: bytes = b"", cwd: str = "/") -> ExecResult:
+    def exec(
+        self, argv: Sequence[str], *, role: Role, timeout: float, stdin: bytes = b"", cwd: str = "/"
+    ) -> ExecResult:
         """Execute a program directly, without a shell and with an empty environment. Raises EngineError."""
 
 
