@@ -1,0 +1,69 @@
+"""Near-duplicates among instructions: MinHash LSH to find candidates, the exact Jaccard similarity to decide."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+_WORD = re.compile(r"\w+")
+_PERMUTATIONS = 128
+
+
+def shingles(text: str, size: int = 3) -> frozenset[str]:
+    """The set of word ``size``-grams of a text, lower-cased; a text of fewer words is one shingle."""
+    words = _WORD.findall(text.lower())
+    if len(words) < size:
+        return frozenset([" ".join(words)])
+    return frozenset(" ".join(words[i : i + size]) for i in range(len(words) - size + 1))
+
+
+def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
+    """|a and b| / |a or b|; 1.0 for two empty sets."""
+    return len(a & b) / len(a | b) if a or b else 1.0
+
+
+@dataclass
+class SimilarityIndex:
+    """Texts seen so far. ``threshold`` is the Jaccard similarity from which two count as near-duplicates.
+
+    The LSH bands are set below the threshold, so that a true pair is missed with a chance under one in a million.
+    """
+
+    threshold: float
+    _shingles: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from datasketch import MinHashLSH  # imported late: it brings scipy
+
+        self._lsh = MinHashLSH(threshold=max(0.1, self.threshold * 0.6), num_perm=_PERMUTATIONS)
+
+    def add(self, key: str, text: str) -> None:
+        """Remember a text."""
+        grams = shingles(text)
+        self._shingles[key] = grams
+        self._lsh.insert(key, _minhash(grams))
+
+    def nearest(self, text: str) -> tuple[str, float] | None:
+        """The most similar remembered text at or over the threshold, as (key, similarity), or None."""
+        grams = shingles(text)
+        scored = [(jaccard(grams, self._shingles[key]), key) for key in self._lsh.query(_minhash(grams))]
+        best = max(scored, key=lambda pair: (pair[0], pair[1]), default=None)
+        return (best[1], best[0]) if best and best[0] >= self.threshold else None
+
+
+def find_duplicates(items: Iterable[tuple[str, str]], threshold: float) -> Iterator[tuple[str, str, float]]:
+    """Go through (key, text) in order and yield (key, earlier key, similarity) for each near-duplicate of a kept one."""
+    index = SimilarityIndex(threshold)
+    for key, text in items:
+        match = index.nearest(text)
+        if match:
+            yield key, match[0], match[1]
+        else:
+            index.add(key, text)
+
+
+def _minhash(grams: frozenset[str]) -> "object":
+    from datasketch import MinHash
+
+    sketch = MinHash(num_perm=_PERMUTATIONS, seed=1)
+    sketch.update_batch([gram.encode() for gram in sorted(grams)])
+    return sketch
