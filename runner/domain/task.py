@@ -10,6 +10,11 @@ AGENT_USER = "user"
 
 AGENT_HOME = "/home/user"
 
+PRIVATE_NAMES = frozenset(
+    {"task.json", "test_initial_state.py", "test_final_state.py", "test.sh", "tests", "solution", "solve.sh", "private"}
+)
+"""Names at the top of an imported build context that hold privileged material: they never enter a build."""
+
 Labels = Mapping[str, str]
 """One value per taxonomy dimension: ``{"category": "log analysis", ...}``."""
 
