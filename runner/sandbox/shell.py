@@ -1,0 +1,311 @@
+"""The agent's persistent shell: one bash for a whole episode, driven over one byte stream.
+
+The same protocol runs over an attached ``docker exec``, over ``bwrap`` and over a plain subprocess; only the
+``Transport`` differs. One request is ``command NUL nonce NUL`` on the driver's standard input. The driver evaluates
+the command with an empty standard input, and *then* reads the nonce and prints ``nonce status pid jobs cwd NUL`` on the
+stream the command wrote to. So nothing is quoted, nothing is forked, there is no length limit and no temporary file;
+the mark cannot overtake the command's output; and no command ever sees the nonce that will end it.
+
+A command that overruns its time or its output is ended step by step (see ``Shell._end``), sparing background jobs that
+earlier commands started. A shell that dies (``exit``, ``exec``, ``set -e``, ``kill -9 $$``) is opened anew in the last
+working directory, and the result says so.
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from runner.domain.errors import EngineError
+from runner.domain.task import AGENT_HOME, AGENT_USER
+from runner.sandbox.base import ExecResult
+
+log = logging.getLogger(__name__)
+
+AGENT_ENV = {
+    "HOME": AGENT_HOME,
+    "USER": AGENT_USER,
+    "LOGNAME": AGENT_USER,
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "DEBIAN_FRONTEND": "noninteractive",
+}
+"""What a transport's process has in its environment: no colours, no pagers, no questions."""
+
+OPEN_SECONDS = 60.0
+"""How long a new shell may take to answer; generous, for engines under load."""
+GRACE_SECONDS = 0.7
+"""How long each step of ending a command waits for the shell to come back."""
+CONTROL_IN, CONTROL_OUT = 240, 241
+"""The driver's own descriptors: not the low ones that scripts use, nor 200, which is customary for ``flock``."""
+
+_EVAL = (
+    f'builtin eval "$__endless_command" </dev/null >&{CONTROL_OUT} 2>&{CONTROL_OUT} {CONTROL_IN}<&- {CONTROL_OUT}>&-'
+)
+# One line, so that bash counts a command's own lines from 1. `eval` stands where `set -e` keeps its meaning (the last
+# of a list, no `if`), and right after something that sets `$?`; the `for` catches a stray `break` or `continue`. The
+# driver's own streams are /dev/null, which swallows what `set -x` and `trap ... DEBUG` would say about the driver.
+_DRIVER = " ".join(
+    f"""
+    exec {CONTROL_IN}<&0 {CONTROL_OUT}>&1 </dev/null >/dev/null 2>&1; unset HISTFILE BASH_EXECUTION_STRING;
+    builtin cd -- "$1" || builtin cd -- "$2" || builtin cd /; unset OLDPWD; set --;
+    __endless_status() {{ return "$1"; }}; __endless_exit=0;
+    while IFS= builtin read -r -d '' -u {CONTROL_IN} __endless_command; do
+    __endless_last=0;
+    for __endless_once in 1; do
+    if [[ $__endless_exit == 0 ]]; then {_EVAL}; else __endless_status "$__endless_exit" || {_EVAL}; fi;
+    __endless_last=$?; done; __endless_exit=$__endless_last;
+    IFS= builtin read -r -d '' -u {CONTROL_IN} __endless_nonce || builtin exit 1;
+    __endless_jobs=; IFS= builtin read -r __endless_jobs </proc/$$/task/$$/children || builtin :;
+    builtin printf '%s %s %s %s %s\\0' "$__endless_nonce" "$__endless_exit" "$$" ",${{__endless_jobs// /,}}," "${{PWD-}}"
+    >&{CONTROL_OUT};
+    builtin unset __endless_nonce __endless_command __endless_jobs;
+    done
+    """.split()
+)
+# $1 signal, $2 the shell's pid, $3 the jobs to spare (",12,34,"), $4 "shell" to end the shell as well.
+# Builtins only: it must work where the process limit is used up.
+_LADDER = r"""
+declare -A kids
+for file in /proc/[0-9]*/stat; do
+    IFS= read -r -d '' line <"$file" || [[ $line ]] || continue
+    fields=(${line##*) }); pid=${file//[!0-9]/}
+    [[ $pid == "$$" ]] || kids[${fields[1]}]+=" $pid"
+done
+queue=(${kids[$2]})
+while ((${#queue[@]})); do
+    pid=${queue[0]}; queue=("${queue[@]:1}")
+    [[ $3 == *,$pid,* ]] && continue
+    kill -s "$1" "$pid"; kill -s CONT "$pid"
+    queue+=(${kids[$pid]})
+done
+[[ $4 == shell ]] && kill -s KILL "$2"
+exit 0
+"""
+
+
+class Transport(Protocol):
+    """A byte stream to and from one started process in the sandbox."""
+
+    def send(self, data: bytes) -> None:
+        """Write all of ``data``. Raises OSError when the process no longer reads."""
+
+    def receive(self, timeout: float) -> bytes | None:
+        """Read some output: None when nothing came within ``timeout`` seconds, ``b""`` once the process has ended."""
+
+    def exit_code(self) -> int | None:
+        """The process's exit code once the stream has ended (128 + n for signal n); None when it is not known."""
+
+    def close(self) -> None:
+        """Let go of the process and its stream. Idempotent; does not raise."""
+
+
+class _Stop(Enum):
+    """Why a wait for a mark ended without one."""
+
+    TIME = "time"
+    FLOOD = "flood"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Mark:
+    """What the driver says when a command is over."""
+
+    exit_code: int
+    pid: int
+    jobs: str
+    cwd: str
+
+
+class _Stream:
+    """The output of one transport, cut at marks."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.output = b""
+        """What came before the last mark, or before the wait for one ended."""
+        self._buffer = bytearray()
+
+    def until(self, nonce: bytes, seconds: float, limit: int) -> _Mark | _Stop:
+        """Collect ``output`` until the mark of ``nonce``; stop early when it passes ``limit`` bytes."""
+        deadline = time.monotonic() + seconds
+        seen = 0
+        while True:
+            start = self._buffer.find(nonce, max(0, seen - len(nonce)))
+            if start >= 0 and (end := self._buffer.find(b"\0", start)) >= 0:
+                return self._cut(start, end)
+            seen = len(self._buffer) if start < 0 else start
+            self.output = bytes(self._buffer[: limit + 1] if start < 0 else self._buffer[:start])
+            if start < 0 and len(self._buffer) > limit:
+                return _Stop.FLOOD
+            chunk = self.transport.receive(max(0.0, deadline - time.monotonic()))
+            if chunk == b"":
+                return _Stop.ENDED
+            if chunk is None and deadline <= time.monotonic():
+                return _Stop.TIME
+            self._buffer += chunk or b""
+
+    def drain(self, nonce: bytes, seconds: float) -> _Mark | _Stop:
+        """Like ``until``, for a command that is being ended: its further output is thrown away."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            found = self.until(nonce, left, 1 << 20)
+            if found is not _Stop.FLOOD:
+                return found
+            del self._buffer[: -len(nonce)]
+        return _Stop.TIME
+
+    def clear(self) -> None:
+        """Forget what has come so far."""
+        self._buffer.clear()
+
+    def _cut(self, start: int, end: int) -> _Mark:
+        _, code, pid, jobs, cwd = bytes(self._buffer[start:end]).split(b" ", 4)
+        self.output = bytes(self._buffer[:start])
+        del self._buffer[: end + 1]  # what follows is a background job's, and the next command will show it
+        return _Mark(exit_code=int(code), pid=int(pid), jobs=jobs.decode(), cwd=cwd.decode("utf-8", "surrogateescape"))
+
+
+class Shell:
+    """A persistent bash that always answers. Used by one thread at a time; opened by the first ``run``."""
+
+    def __init__(
+        self,
+        *,
+        open: Callable[[Sequence[str], str | None], Transport],
+        execute: Callable[[Sequence[str]], None],
+        limit: int,
+        home: str,
+        start: str | None = None,
+    ) -> None:
+        """``open`` starts argv in a folder as the agent with ``AGENT_ENV``; ``execute`` runs a short program to its end
+        as the agent in the same process namespace. ``limit`` caps one command's output in bytes. The shell starts in
+        ``start``, or else in ``home``, or else in ``/``."""
+        self._start_transport = open
+        self._execute = execute
+        self._limit = limit
+        self._home = home
+        self._stream: _Stream | None = None
+        self._state = _Mark(exit_code=0, pid=0, jobs=",", cwd=start or home)
+
+    def run(self, command: str, timeout: float) -> ExecResult:
+        """Run a command, for at most ``timeout`` seconds. Raises EngineError when the shell cannot be opened."""
+        began = time.monotonic()
+        text = _encode(command)
+        if isinstance(text, str):
+            return ExecResult(output=b"", exit_code=None, seconds=0.0, cwd=self._state.cwd, refused=text)
+        nonce = secrets.token_hex(16).encode()
+        reopened = self._send(text + b"\0" + nonce + b"\0")
+        stream = self._opened()
+        found = stream.until(nonce, timeout, self._limit)
+        output = stream.output
+        restarted = reopened
+        code: int | None = None
+        if isinstance(found, _Mark):
+            self._state, code = found, found.exit_code
+        elif found is _Stop.ENDED:
+            code = stream.transport.exit_code()
+            self._reopen()
+            restarted = True
+        else:
+            restarted = self._end(nonce) or reopened
+        return ExecResult(
+            output=output[: self._limit],
+            exit_code=code,
+            seconds=time.monotonic() - began,
+            cwd=self._state.cwd,
+            timed_out=found is _Stop.TIME,
+            truncated=len(output) > self._limit,
+            restarted=restarted,
+        )
+
+    def close(self) -> None:
+        """Let go of the shell. Its processes are the sandbox's to end. Idempotent."""
+        if self._stream is not None:
+            self._stream.transport.close()
+            self._stream = None
+
+    def _opened(self) -> _Stream:
+        if self._stream is None:
+            self._open()
+        assert self._stream is not None
+        return self._stream
+
+    def _send(self, request: bytes) -> bool:
+        """Send a request; True when the shell had died since the last command and was opened anew for it."""
+        try:
+            self._opened().transport.send(request)
+        except OSError:
+            log.debug("the shell went away between two commands; opening it again")
+            self._reopen()
+            self._opened().transport.send(request)
+            return True
+        return False
+
+    def _end(self, nonce: bytes) -> bool:
+        """End the running command. First its processes are asked (TERM), then killed, then the shell itself is
+        replaced, with a pause after each step for the mark to come. True when the shell was replaced."""
+        stream = self._opened()
+        for signal in ("TERM", "KILL"):
+            self._signal(signal)
+            found = stream.drain(nonce, GRACE_SECONDS)
+            if isinstance(found, _Mark):
+                self._state = found
+                stream.clear()
+                return False
+            if found is _Stop.ENDED:
+                break
+        self._signal("KILL", "shell")
+        self._reopen()
+        return True
+
+    def _signal(self, signal: str, *also: str) -> None:
+        """Signal every process the current command started; a helper that cannot start leaves it to the next step."""
+        state = self._state
+        try:
+            self._execute(
+                ["bash", "--norc", "--noprofile", "-c", _LADDER, "bash", signal, str(state.pid), state.jobs, *also]
+            )
+        except EngineError as error:
+            log.debug("could not signal the command's processes: %s", error)
+
+    def _reopen(self) -> None:
+        self.close()
+        self._open()
+
+    def _open(self) -> None:
+        argv = ["bash", "--norc", "--noprofile", "-c", _DRIVER, "bash", self._state.cwd, self._home]
+        stream = _Stream(self._start_transport(argv, "/"))
+        nonce = secrets.token_hex(16).encode()
+        try:
+            stream.transport.send(b"\0" + nonce + b"\0")
+            found: _Mark | _Stop = stream.until(nonce, OPEN_SECONDS, self._limit)
+        except OSError:
+            found = _Stop.ENDED
+        if not isinstance(found, _Mark):
+            stream.transport.close()
+            said = stream.output[-500:].decode("utf-8", "replace").strip()
+            raise EngineError(
+                f"The sandbox's shell did not start ({found.value}). Is bash in the image? {said}".strip()
+            )
+        stream.clear()
+        self._stream, self._state = stream, found
+
+
+def _encode(command: str) -> bytes | str:
+    """The command's bytes, or why it cannot be a command."""
+    try:
+        text = command.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return "the command holds characters that cannot be encoded as UTF-8"
+    if b"\0" in text:
+        return "the command holds a NUL byte, which no shell can read"
+    return text
