@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runner.agent.harness import End, Harness, Run
+from runner.agent.harness import Ask, End, Harness, Run
 from runner.domain.episode import EndReason, Turn
 from runner.llm.base import Client, Request
 from runner.sandbox.base import Sandbox
@@ -35,7 +35,7 @@ def play(
 ) -> Transcript:
     """Let the client act until the harness ends the episode. Raises InfraError; the caller retries the episode."""
     began = now()
-    step = harness.start()
+    step: Ask | Run | End = harness.start()
     while not isinstance(step, End):
         if isinstance(step, Run):
             result = sandbox.run(step.command, timeout=step.timeout)

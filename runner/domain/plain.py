@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ def plain(value: Any) -> Any:
     """Reduce dataclasses, enums, tuples and paths to JSON values. Raises TypeError for anything else."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, StrEnum):
+        return value.value
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, Mapping):

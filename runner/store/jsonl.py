@@ -4,7 +4,7 @@ import errno
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,11 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         for line in file:
             if line.endswith(b"\n"):
                 yield json.loads(line.decode("utf-8", "surrogatepass"))
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a whole JSONL file atomically. Raises StorageError."""
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def write_json(path: Path, value: Any) -> None:

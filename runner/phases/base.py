@@ -1,0 +1,132 @@
+"""What a phase is, and what it may use while it runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any, Protocol
+
+from runner.domain.episode import Outcome
+from runner.llm.base import Client, Usage
+from runner.sandbox.base import Backend
+from runner.schema import Config, Model
+from runner.tracking.base import PhaseReport
+
+
+class Watcher(Protocol):
+    """Who is told how far a phase is: the console's progress bar, the tracker."""
+
+    def begin(self, phase: str, total: int, done: int) -> None:
+        """A phase starts with ``done`` of ``total`` items already there."""
+
+    def advance(self, phase: str, outcome: Outcome, label: str) -> None:
+        """One more item ended; ``label`` is its reason ("kept", "near_duplicate", "turn_limit")."""
+
+    def end(self, phase: str) -> None:
+        """The phase is over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a phase will cost, before it runs."""
+
+    calls: int = 0
+    """Model calls at most (every round and turn used)."""
+    likely_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float | None = None
+    """For ``likely_calls``; None when a price is unknown."""
+    note: str = ""
+
+
+class Resources(Protocol):
+    """The expensive things of a run, opened at first use and shared by its phases."""
+
+    def client(self, role: str) -> Client:
+        """The model of a role: ``generator`` or ``solver``. Raises UserError."""
+
+    def backend(self) -> Backend:
+        """Where sandboxes come from. Raises UserError."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """Everything a phase may touch."""
+
+    config: Config
+    folder: Path
+    """Its partial folder: append to files in it, and what is there after a crash is gone on with."""
+    upstream: Mapping[str, Path]
+    """Phase name -> its finished folder."""
+    resources: Resources
+    watcher: Watcher
+    stop: Event
+    """Set on an interrupt: start nothing new."""
+    share: Path
+    """The project's own files: ``sandboxes/``, ``recipes/``."""
+
+
+class Phase(Protocol):
+    """One step of a recipe."""
+
+    name: str
+    version: int
+    """Raised when the same recipe would give other results."""
+    upstream: Sequence[str]
+
+    def reads(self, config: Config) -> Any:
+        """The parts of the recipe (and of our own files: prompts) that its results depend on, as plain values."""
+
+    def run(self, context: Context) -> None:
+        """Do what is not done yet. Raises InfraError, Incomplete, BudgetExceeded, UserError."""
+
+    def report(self, config: Config, folder: Path, fingerprint: str) -> PhaseReport:
+        """What is worth comparing, read from the finished folder."""
+
+    def estimate(self, config: Config, items: int) -> Estimate:
+        """The calls, tokens and dollars for ``items`` upstream items."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spend:
+    """Model use of an item or a phase, in the provider's own figures."""
+
+    calls: int = 0
+    usage: Usage = Usage()
+
+    def __add__(self, other: "Spend") -> "Spend":
+        return Spend(calls=self.calls + other.calls, usage=self.usage + other.usage)
+
+    @classmethod
+    def from_plain(cls, row: Mapping[str, Any]) -> "Spend":
+        return cls(calls=row["calls"], usage=Usage(**row["usage"]))
+
+
+def model_identity(model: Model) -> dict[str, Any]:
+    """The settings of a model that its answers depend on: not its address, limits or retries."""
+    return {
+        "provider": model.provider.name,
+        "name": model.name,
+        "temperature": model.temperature,
+        "reasoning": model.reasoning,
+        "reasoning_effort": model.reasoning_effort,
+        "extra_body": model.extra_body,
+        "replay": model.replay,
+    }
+
+
+def sandbox_identity(config: Config) -> dict[str, Any]:
+    """The settings of the sandbox that results depend on: not its concurrency or address."""
+    box = config.sandbox
+    return {
+        "backend": box.backend,
+        "base_image": box.base_image,
+        "build_seconds": box.build_seconds,
+        "verifier_seconds": box.verifier_seconds,
+        "memory_mb": box.memory_mb,
+        "pids": box.pids,
+        "cpus": box.cpus,
+        "output_bytes": box.output_bytes,
+        "root": box.root,
+    }

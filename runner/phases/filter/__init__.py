@@ -1,0 +1,1 @@
+"""filter: the solver tries every task n times; tasks that nobody can solve, or that the predicates refuse, go."""

@@ -1,0 +1,75 @@
+"""Gate 2: set-up script and initial-state test; the image builds and the test passes in it."""
+
+from dataclasses import dataclass
+
+from runner.agent.protocol import CHARS_PER_TOKEN
+from runner.domain.task import Environment
+from runner.grading.verify import Verdict, verify
+from runner.llm.base import Message
+from runner.phases.generate.describe import Description
+from runner.phases.generate.reasons import MEANING, Reason
+from runner.phases.generate.repair import Complaint
+from runner.phases.generate.reply import ReplyError, check_test_file, sections
+from runner.prompts import PromptSet
+from runner.sandbox.base import Backend, BuildFailure, Image
+from runner.schema import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What gate 2 yields: an environment that builds and is as its test says."""
+
+    environment: Environment
+    initial_test: str
+    image: Image
+
+
+def opening(config: Config, prompts: PromptSet, description: Description) -> tuple[Message, ...]:
+    """The first messages of the stage."""
+    text = prompts.render("environment", instruction=description.instruction, truth=description.truth)
+    return (
+        Message(role="system", content=prompts.render("system", max_turns=config.agent.max_turns)),
+        Message(role="user", content=text),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """Builds and tests one reply. An image that fails is removed again."""
+
+    config: Config
+    backend: Backend
+    prompts: PromptSet
+
+    def __call__(self, reply: str) -> Built | Complaint:
+        """Raises ReplyError, EngineError."""
+        found = sections(reply, ("setup", "initial_test"), ("start",))
+        environment = Environment(setup=found["setup"], start=found.get("start", ""))
+        try:
+            check_test_file("initial_test", found["initial_test"])
+        except ReplyError as error:
+            return self._complain(Reason.INITIAL_TEST_INVALID, str(error))
+        image = self.backend.build(environment, timeout=self.config.sandbox.build_seconds)
+        if isinstance(image, BuildFailure):
+            return self._complain(Reason.BUILD_TIMEOUT if image.timed_out else Reason.BUILD_FAILED, image.log)
+        verdict = test_untouched(self.config, self.backend, image, found["initial_test"])
+        if verdict.passed:
+            return Built(environment=environment, initial_test=found["initial_test"], image=image)
+        self.backend.remove_image(image)
+        return self._complain(Reason.INITIAL_TEST_FAILED, verdict.log)
+
+    def _complain(self, reason: Reason, log: str) -> Complaint:
+        return complaint(self.config, self.prompts, reason, log)
+
+
+def test_untouched(config: Config, backend: Backend, image: Image, test: str) -> Verdict:
+    """Run a test in a fresh sandbox in which nothing was done. Raises EngineError."""
+    with backend.start(image) as sandbox:
+        return verify(sandbox, backend.grader, test, timeout=config.sandbox.verifier_seconds)
+
+
+def complaint(config: Config, prompts: PromptSet, reason: Reason, log: str, advice: str = "") -> Complaint:
+    """What goes back to the model: the reason in words and the end of the real log."""
+    limit = config.generate.log_tokens * CHARS_PER_TOKEN
+    tail = log if len(log) <= limit else "[...]\n" + log[-limit:]
+    return Complaint(reason, prompts.render("feedback", meaning=MEANING[reason], log=tail.strip(), advice=advice))

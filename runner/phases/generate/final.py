@@ -1,0 +1,77 @@
+"""Gate 3: the final test runs, fails on the untouched environment by an assertion, and passes after the oracle."""
+
+from dataclasses import dataclass
+
+from runner.grading.oracle import run_oracle
+from runner.grading.verify import verify
+from runner.llm.base import Message
+from runner.phases.generate.describe import Description
+from runner.phases.generate.environment import Built, complaint, test_untouched
+from runner.phases.generate.reasons import Reason
+from runner.phases.generate.repair import Complaint
+from runner.phases.generate.reply import ReplyError, check_test_file, sections
+from runner.prompts import PromptSet
+from runner.sandbox.base import Backend
+from runner.schema import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What gate 3 yields."""
+
+    final_test: str
+    solution: str
+    """The oracle, as it passed; empty without one."""
+
+
+def opening(config: Config, prompts: PromptSet, description: Description, built: Built) -> tuple[Message, ...]:
+    """The first messages of the stage."""
+    text = prompts.render(
+        "final", instruction=description.instruction, truth=description.truth, setup=built.environment.setup
+    )
+    return (
+        Message(role="system", content=prompts.render("system", max_turns=config.agent.max_turns)),
+        Message(role="user", content=text),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """Runs one reply's test where nothing was done, and where the oracle was."""
+
+    config: Config
+    backend: Backend
+    prompts: PromptSet
+    built: Built
+    solution: str
+
+    def __call__(self, reply: str) -> Checked | Complaint:
+        """Raises ReplyError, EngineError."""
+        found = sections(reply, ("final_test",), ("solution",))
+        test = found["final_test"]
+        try:
+            check_test_file("final_test", test)
+        except ReplyError as error:
+            return self._complain(Reason.FINAL_TEST_INVALID, str(error))
+        untouched = test_untouched(self.config, self.backend, self.built.image, test)
+        if untouched.passed:
+            return self._complain(Reason.FINAL_TEST_PASSES_UNTOUCHED, untouched.log)
+        if not untouched.by_assertion:
+            return self._complain(Reason.FINAL_TEST_INVALID, untouched.log)
+        solution = found.get("solution", self.solution)
+        return self._with_oracle(test, solution) if solution else Checked(final_test=test, solution="")
+
+    def _with_oracle(self, test: str, solution: str) -> Checked | Complaint:
+        limits = self.config.sandbox
+        with self.backend.start(self.built.image) as sandbox:
+            ran = run_oracle(sandbox, solution, timeout=self.config.agent.episode_seconds)
+            verdict = verify(sandbox, self.backend.grader, test, timeout=limits.verifier_seconds)
+        if verdict.passed:
+            return Checked(final_test=test, solution=solution)
+        said = ran.output.decode("utf-8", "replace")
+        log = f"The reference solution:\n{solution}\nIts output (exit code {ran.exit_code}):\n{said}\n{verdict.log}"
+        advice = "If the reference solution is wrong, send a corrected <solution> after the test."
+        return complaint(self.config, self.prompts, Reason.ORACLE_FAILED, log, advice)
+
+    def _complain(self, reason: Reason, log: str) -> Complaint:
+        return complaint(self.config, self.prompts, reason, log)
