@@ -1,6 +1,7 @@
 """The seam between the house and a model: a ``Request`` goes in, a ``Completion`` comes out."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import Literal, Protocol
 
@@ -19,6 +20,9 @@ class Finish(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     REFUSAL = "refusal"
+    CONTEXT = "context"
+    """The conversation no longer fits the model's context window; the text is what it wrote before, usually nothing.
+    It is data, not an error: an episode ends as ``context_full``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,11 @@ class Completion:
     seconds: float = 0.0
     replayed: bool = False
     """Read from the journal: nothing was paid."""
+    cost: Decimal | None = None
+    """US dollars, exact; None where the price is unknown. On a replayed call: what it once cost."""
+    drift: str | None = None
+    """On a replayed call whose conversation is not quite the recorded one (a command that ran again after a crash
+    and printed another date, say): the last message of the user that the model really answered."""
 
 
 class Client(Protocol):

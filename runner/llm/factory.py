@@ -1,0 +1,190 @@
+"""From the recipe's models to clients: Recording(Journaled(Budgeted(Limited(Provider)))), and the checks before that.
+
+``Clients`` is the room of one run: its roles share the journal, the ledger with its budget, the limits of equal models
+and their vLLM servers, and all of it is closed together.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from runner import schema
+from runner.domain.errors import MissingRequirement, RecipeError
+from runner.llm.base import Client
+from runner.llm.journal import Journal
+from runner.llm.journaled import JournaledClient
+from runner.llm.ledger import Ledger
+from runner.llm.limits import BudgetedClient, LimitedClient
+from runner.llm.pricing import price_of
+from runner.llm.recorder import Recorder, RecordingClient
+from runner.llm.replay import ReplayClient, is_recording, replay_folder
+from runner.llm.server import VllmServer, find_program
+
+
+class Clients:
+    """Opens the models of one run. A context manager; its clients live as long as it does, and it closes them."""
+
+    def __init__(
+        self,
+        *,
+        prices: Mapping[str, schema.Price],
+        budget: schema.Budget,
+        journal_root: Path,
+        ledger: Path,
+        recipes: Path,
+        record: Path | None = None,
+    ) -> None:
+        """``ledger`` is the file in the run's folder that spending is kept in; vLLM's logs go beside it."""
+        self.ledger = Ledger(ledger, budget)
+        self._prices = prices
+        self._budget = budget
+        self._journal = Journal(journal_root)
+        self._recipes = recipes
+        self._stack = ExitStack()
+        self._stack.callback(self.ledger.flush)
+        self._recorder = None if record is None else self._stack.enter_context(Recorder(record))
+        self._providers: list[tuple[schema.Model, Client]] = []
+
+    def open(self, model: schema.Model, role: str) -> Client:
+        """The client of a role. Raises what ``check_model`` raises; connects to nothing yet."""
+        check_model(model, role, recipes=self._recipes)
+        check_budget(model, role, self._prices, self._budget)
+        client: Client
+        if model.provider is schema.Provider.replay:
+            folder = replay_folder(model, self._recipes, role)
+            client = ReplayClient(folder, name=model.name or "replay", role=role)
+            self._stack.callback(client.close)
+        else:
+            price = price_of(model, self._prices)
+            budgeted = BudgetedClient(self._provider(model, role), self.ledger, model.name, price)
+            client = JournaledClient(budgeted, self._journal, model)
+        return client if self._recorder is None else RecordingClient(client, self._recorder)
+
+    def close(self) -> None:
+        """Close all clients and servers, finish the recording. Idempotent. Raises StorageError."""
+        self._stack.close()
+
+    def __enter__(self) -> "Clients":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _provider(self, model: schema.Model, role: str) -> Client:
+        """One live client for equal models, so that they share their concurrency and their server."""
+        for known, client in self._providers:
+            if known == model:
+                return client
+        log = self.ledger.path.with_name(f"vllm-{role}.log")
+        client = LimitedClient(_live(model, role, log), model.concurrency)
+        self._stack.callback(client.close)
+        self._providers.append((model, client))
+        return client
+
+
+def open_client(
+    model: schema.Model,
+    *,
+    role: str,
+    prices: Mapping[str, schema.Price],
+    budget: schema.Budget,
+    journal_root: Path,
+    ledger: Path,
+    recipes: Path,
+    record: Path | None = None,
+) -> Client:
+    """One client on its own, for a script: closing it closes everything behind it. A run uses ``Clients``."""
+    room = Clients(
+        prices=prices, budget=budget, journal_root=journal_root, ledger=ledger, recipes=recipes, record=record
+    )
+    return _Alone(room, room.open(model, role))
+
+
+class _Alone:
+    """A client that closes its own room."""
+
+    def __init__(self, room: Clients, client: Client) -> None:
+        self._room = room
+        self.complete = client.complete
+
+    def close(self) -> None:
+        self._room.close()
+
+
+def check_model(model: schema.Model, role: str, *, recipes: Path | None = None) -> None:
+    """Whether a model can be opened here, without opening it.
+
+    Raises MissingRequirement (key variable, server program) or RecipeError (name, address, recording), in one line.
+    ``recipes`` None skips the look at the recording's folder.
+    """
+    if model.provider is schema.Provider.replay:
+        if recipes is not None:
+            is_recording(replay_folder(model, recipes, role), role)
+        return
+    if not model.name:
+        raise RecipeError(f"models.{role}.name is empty; it is the model's name at {model.provider.value}")
+    if model.concurrency < 1:
+        raise RecipeError(f"models.{role}.concurrency is {model.concurrency}; it must be at least 1")
+    _check_address(model, role)
+    api_key(model, role)
+    if model.provider is schema.Provider.vllm and model.base_url is None:
+        find_program(model, role)
+
+
+def check_budget(model: schema.Model, role: str, prices: Mapping[str, schema.Price], budget: schema.Budget) -> None:
+    """A budget in dollars needs a price for every live model. Raises RecipeError."""
+    if budget.dollars is not None and price_of(model, prices) is None:
+        raise RecipeError(
+            f"budget.dollars is set, but models.{role}.name {model.name!r} has no price; add it under `prices` "
+            "(see configs/prices/default.yaml), with input: 0 and output: 0 if it costs nothing, "
+            "or use budget.calls"
+        )
+
+
+def api_key(model: schema.Model, role: str) -> str | None:
+    """The key from the environment; None for servers without keys. Raises MissingRequirement naming the variable."""
+    name = model.api_key_env
+    if name is None:
+        needs_one = model.provider in (schema.Provider.openai, schema.Provider.anthropic) and model.base_url is None
+        if needs_one:
+            raise RecipeError(
+                f"models.{role}.api_key_env is null, but {model.provider.value} needs a key; "
+                "give the NAME of the environment variable that holds it"
+            )
+        return None
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise MissingRequirement(
+            f"models.{role} needs the environment variable {name} (recipe key models.{role}.api_key_env); "
+            "export it or use model=replay"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise MissingRequirement(
+            f"the environment variable {name} holds characters that no API key has; export it anew"
+        )
+    return key
+
+
+def _check_address(model: schema.Model, role: str) -> None:
+    parts = urlsplit(model.base_url or "http://default")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise RecipeError(f"models.{role}.base_url is {model.base_url!r}; it must look like http://host:8000/v1")
+
+
+def _live(model: schema.Model, role: str, log: Path) -> Client:
+    key = api_key(model, role)
+    if model.provider is schema.Provider.anthropic:
+        from runner.llm.anthropic import AnthropicClient
+
+        return AnthropicClient(model, key, role=role)
+    if model.provider is schema.Provider.openai:
+        from runner.llm.openai import OpenAIClient
+
+        return OpenAIClient(model, key, role=role)
+    from runner.llm import vllm
+
+    if model.base_url is not None:
+        return vllm.running(model, key, role=role)
+    return vllm.VllmClient(model, VllmServer(model, log, role=role, api_key=key), key, role=role)

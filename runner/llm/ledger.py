@@ -1,0 +1,142 @@
+"""The ledger: what a run has spent, attempt after attempt, and the gate in front of every live call."""
+
+import logging
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from runner import schema
+from runner.domain.errors import BudgetExceeded, StorageError
+from runner.llm import lines
+from runner.llm.base import Completion, Usage
+from runner.llm.journal import usage_row
+from runner.llm.pricing import show
+
+_log = logging.getLogger(__name__)
+_NOTHING = Decimal(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """Live calls and what they cost."""
+
+    calls: int = 0
+    usage: Usage = Usage()
+    dollars: Decimal = _NOTHING
+    """Of the calls whose price is known."""
+    unpriced: int = 0
+    """Calls whose price is unknown: the true sum is higher by these."""
+
+    @property
+    def total(self) -> Decimal | None:
+        """The whole sum; None when a call's price is unknown."""
+        return None if self.unpriced else self.dollars
+
+    def plus(self, usage: Usage, cost: Decimal | None) -> "Spending":
+        """With one more call."""
+        return Spending(
+            calls=self.calls + 1,
+            usage=self.usage + usage,
+            dollars=self.dollars + (cost or _NOTHING),
+            unpriced=self.unpriced + (cost is None),
+        )
+
+
+class Ledger:
+    """Spending of one run in ``path``, one line a live call; earlier attempts count. Thread-safe."""
+
+    def __init__(self, path: Path, budget: schema.Budget = schema.Budget()) -> None:
+        """Read what was spent before. Raises StorageError."""
+        self.path = path
+        self._budget = budget
+        self._changed = threading.Condition()
+        self._writing = threading.Lock()
+        self._unsaved: list[dict[str, Any]] = []
+        self._models: dict[str, Spending] = defaultdict(Spending)
+        self._total = Spending()
+        self._flying = 0
+        self._reserved = _NOTHING
+        for _, _, row in lines.scan(path):
+            self._load(row)
+
+    def total(self) -> Spending:
+        """All live calls of this run."""
+        return self._total
+
+    def by_model(self) -> dict[str, Spending]:
+        """The same, by the recipe's model name."""
+        with self._changed:
+            return dict(self._models)
+
+    def reserve(self, worst: Decimal | None) -> None:
+        """Wait until a call that may cost ``worst`` fits beside those in flight, and set that much aside.
+
+        Raises BudgetExceeded when it cannot fit however those end, StorageError when spending cannot be written down.
+        """
+        self.flush()
+        most = worst or _NOTHING
+        with self._changed:
+            while not self._fits(self._flying, self._reserved + most):
+                if not self._flying or not self._fits(0, most):
+                    raise BudgetExceeded(self._explain(most))
+                self._changed.wait()
+            self._flying += 1
+            self._reserved += most
+
+    def release(self, worst: Decimal | None) -> None:
+        """A reserved call came to nothing."""
+        with self._changed:
+            self._flying -= 1
+            self._reserved -= worst or _NOTHING
+            self._changed.notify_all()
+
+    def settle(self, worst: Decimal | None, slot: str, model: str, completion: Completion) -> None:
+        """A reserved call was answered and cost ``completion.cost``. Never raises: what cannot be written is kept
+        and written before the next call is paid for."""
+        row = {
+            "slot": slot,
+            "model": model,
+            "usage": usage_row(completion.usage),
+            "cost": None if completion.cost is None else str(completion.cost),
+        }
+        with self._changed:
+            self._unsaved.append(row)
+            self._add(model, completion.usage, completion.cost)
+        self.release(worst)
+        try:
+            self.flush()
+        except StorageError as error:
+            _log.warning("%s", error)
+
+    def flush(self) -> None:
+        """Write what could not be written before. Raises StorageError."""
+        with self._writing:
+            while self._unsaved:
+                lines.append(self.path, self._unsaved[0])
+                del self._unsaved[0]
+
+    def _fits(self, flying: int, reserved: Decimal) -> bool:
+        calls, dollars = self._budget.calls, self._budget.dollars
+        enough_calls = calls is None or self._total.calls + flying < calls
+        return enough_calls and (dollars is None or self._total.dollars + reserved <= Decimal(str(dollars)))
+
+    def _explain(self, most: Decimal) -> str:
+        spent, calls = show(self._total.total), self._total.calls
+        if self._budget.calls is not None and calls >= self._budget.calls:
+            return f"all {calls} calls of the budget are made ({spent}); raise budget.calls and run again to go on"
+        limit = show(Decimal(str(self._budget.dollars)))
+        return (
+            f"spent {spent} of {limit} after {calls} calls, and the next may cost up to {show(most)}; "
+            "raise budget.dollars and run again to go on"
+        )
+
+    def _add(self, model: str, usage: Usage, cost: Decimal | None) -> None:
+        self._models[model] = self._models[model].plus(usage, cost)
+        self._total = self._total.plus(usage, cost)
+
+    def _load(self, row: dict[str, Any]) -> None:
+        cost = None if row["cost"] is None else Decimal(row["cost"])
+        self._add(row["model"], Usage(**row["usage"]), cost)
