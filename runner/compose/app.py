@@ -1,0 +1,210 @@
+"""From a command line to validated configs, one per variant of a sweep, and to the jobs that run them.
+
+Composing and running are kept apart: Hydra composes every variant first, all of them are checked, and only then the
+first job runs, outside Hydra. A typo in the third variant so costs nothing, a job's errors and Ctrl-C come out as they
+are, and Hydra's logging, working directory and globals never touch a job. A launcher or sweeper that is not Hydra's
+basic one (joblib, submitit, Optuna) runs its jobs itself, in its own processes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from runner.compose.argv import Request, parse
+from runner.compose.hydra_main import is_own_override, run_main
+from runner.compose.locate import Recipe, find_recipe
+from runner.compose.secrets import refuse_secret_words, refuse_secrets
+from runner.compose.typed import to_config
+from runner.compose.validate import validate
+from runner.domain.errors import EndlessError, RecipeError
+from runner.domain.plain import plain
+from runner.schema import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composition:
+    """How a config came about."""
+
+    recipe: str
+    """As the user named it: ``paper/qwen2.5-7b``, or the path of a file, without ``.yaml``."""
+    plain: Mapping[str, Any]
+    """The whole resolved recipe as JSON values, defaults included."""
+    overrides: tuple[str, ...] = ()
+    """What the command line, or the sweep, changed: ``("generate.draws=3", "+drop=scenario")``."""
+    sweep: str | None = None
+    """The sweep that this is a variant of: the recipe and the command line's overrides. None outside a sweep."""
+    variant: str = ""
+    """What tells this variant from its siblings (``drop=scenario``); empty outside a sweep."""
+
+
+Job = Callable[[Config, Composition], int]
+
+
+def run_app(argv: Sequence[str], job: Job) -> int:
+    """Run ``RECIPE key=value ... [-m] [--cfg job]``; returns the highest exit code of its variants.
+
+    Raises RecipeError for everything that is wrong with the recipe or the command line, and what ``job`` raises.
+    """
+    collected, request = _compose_all(argv, job)
+    if request.prints:
+        return 0
+    return max((job(config, composition) for config, composition in collected), default=0)
+
+
+def variants(argv: Sequence[str]) -> list[tuple[Config, Composition]]:
+    """The configs that ``run_app`` would run, in order: one, or one per variant of a sweep. Raises RecipeError."""
+    return _compose_all(argv, None)[0]
+
+
+def compose(recipe: str, overrides: Sequence[str] = ()) -> Config:
+    """The config of a recipe that is not a sweep. Raises RecipeError."""
+    found = variants([recipe, *overrides])
+    if len(found) != 1 or found[0][1].sweep is not None:
+        raise RecipeError(f"recipe {recipe} is a sweep of {len(found)} variants; run or plan it whole")
+    return found[0][0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Raw:
+    """One composed variant, not yet checked."""
+
+    config: Any
+    overrides: tuple[str, ...]
+    in_sweep: bool
+
+
+def _compose_all(argv: Sequence[str], job: Job | None) -> tuple[list[tuple[Config, Composition]], Request]:
+    refuse_secret_words(tuple(argv))
+    request = parse(argv)
+    recipe = find_recipe(request.recipe)
+    raw: list[_Raw] = []
+
+    def task(config: Any) -> None:
+        variant, is_basic = _observe(config)
+        if is_basic or job is None:
+            raw.append(variant)
+        elif code := job(*_finish(variant, recipe, request)):
+            raise EndlessError(f"variant {' '.join(variant.overrides)} ended with exit code {code}")
+
+    _guarded(recipe, request, task)
+    finished = [_finish(variant, recipe, request) for variant in raw]
+    return _name_variants(finished), request
+
+
+def _observe(config: Any) -> tuple[_Raw, bool]:
+    """What Hydra knows about the job it calls us for, and whether its sweeper and launcher are the basic ones."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    hydra = HydraConfig.get()
+    overrides = tuple(text for text in hydra.overrides.task if not is_own_override(text))
+    in_sweep = hydra.mode == RunMode.MULTIRUN
+    is_basic = all("._internal.core_plugins.basic_" in part._target_ for part in (hydra.launcher, hydra.sweeper))
+    return _Raw(config=config, overrides=overrides, in_sweep=in_sweep), is_basic or not in_sweep
+
+
+def _guarded(recipe: Recipe, request: Request, task: Callable[[Any], None]) -> None:
+    """Run Hydra; its own errors become RecipeErrors, all others pass unchanged."""
+    from runner.compose.errors import explain, is_foreign
+
+    try:
+        run_main(recipe, request, task)
+    except SystemExit as leaving:
+        if leaving.code:
+            raise RecipeError(f"recipe {recipe.name}: Hydra does not take {' '.join(request.options)}") from leaving
+    except Exception as error:
+        if not is_foreign(error):
+            raise
+        message = str(explain(error, _known_keys(recipe, request)))
+        raise RecipeError(f"recipe {recipe.name}: {message}") from error
+
+
+def _known_keys(recipe: Recipe, request: Request) -> list[str]:
+    """The recipe's keys without any override: the user's dimensions and models are valid names too."""
+    from runner.compose.errors import is_foreign
+
+    if not request.overrides:
+        return []
+    seen: list[str] = []
+    plain_request = Request(recipe=request.recipe, overrides=("hydra.mode=RUN",))
+    try:
+        run_main(recipe, plain_request, lambda config: seen.extend(_flat(_container(config, resolve=False), "")))
+    except Exception as error:
+        if not is_foreign(error):
+            raise
+    return seen
+
+
+def _flat(values: Mapping[Any, Any], prefix: str) -> list[str]:
+    keys: list[str] = []
+    for name, value in values.items():
+        keys.append(f"{prefix}{name}")
+        if isinstance(value, Mapping):
+            keys += _flat(value, f"{prefix}{name}.")
+    return keys
+
+
+def _finish(raw: _Raw, recipe: Recipe, request: Request) -> tuple[Config, Composition]:
+    """Check one variant: missing values, secrets, names, types, values."""
+    from runner.compose.errors import explain, is_foreign
+
+    try:
+        _refuse_missing(raw.config)
+        values = _container(raw.config, resolve=True)
+        refuse_secrets(values)
+        config = _own_recordings(to_config(values), recipe)
+        validate(config)
+    except RecipeError as error:
+        raise RecipeError(f"recipe {recipe.name}: {error}") from error
+    except Exception as error:
+        if not is_foreign(error):
+            raise
+        raise RecipeError(f"recipe {recipe.name}: {explain(error)}") from error
+    sweep = " ".join([recipe.name, *request.overrides]) if raw.in_sweep else None
+    return config, Composition(recipe=recipe.name, plain=plain(config), overrides=raw.overrides, sweep=sweep)
+
+
+def _refuse_missing(config: Any) -> None:
+    from omegaconf import OmegaConf
+
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing:
+        raise RecipeError(f"{', '.join(missing)} must be set: in the recipe, or as `{missing[0]}=...`")
+
+
+def _container(config: Any, *, resolve: bool) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    values = OmegaConf.to_container(config, resolve=resolve, throw_on_missing=False)
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def _own_recordings(config: Config, recipe: Recipe) -> Config:
+    """Recordings beside the user's own recipe file get their full path; ours stay relative to ``recipes/``."""
+    if recipe.shipped:
+        return config
+    models = config.models
+    generator, solver = (
+        replace(model, replay=str(recipe.folder / model.replay))
+        if model.replay and not Path(model.replay).is_absolute() and (recipe.folder / model.replay).is_dir()
+        else model
+        for model in (models.generator, models.solver)
+    )
+    return replace(config, models=replace(models, generator=generator, solver=solver))
+
+
+def _name_variants(found: list[tuple[Config, Composition]]) -> list[tuple[Config, Composition]]:
+    """A variant is called by the overrides that not all of its siblings have."""
+    shared = set.intersection(*(set(composition.overrides) for _, composition in found)) if found else set()
+    return [
+        (config, replace(composition, variant=_variant(composition, shared)))
+        for config, composition in found
+    ]
+
+
+def _variant(composition: Composition, shared: set[str]) -> str:
+    if composition.sweep is None:
+        return ""
+    return ",".join(text.lstrip("+") for text in composition.overrides if text not in shared)

@@ -1,0 +1,211 @@
+"""Checks beyond types: ranges, names that must exist, settings that contradict each other."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from runner.compose.locate import share_dir
+from runner.compose.suggest import did_you_mean, nearest
+from runner.domain.errors import RecipeError
+from runner.schema import Config, Filter, Model, Provider
+from runner.taxonomy import check as check_taxonomy
+
+PHASES = ("generate", "filter", "dataset")
+"""The phases there are, in the order in which they may run."""
+
+EXPORTS = ("harbor", "openrlhf", "hf")
+BACKENDS = ("auto", "docker", "local", "null")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+_PREDICATE = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(-?\d+(?:\.\d+)?(?:[eE]-?\d+)?)\s*")
+_DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_POSITIVE = (
+    "agent.max_turns agent.turn_tokens agent.context_tokens agent.episode_seconds agent.command_seconds "
+    "agent.output_tokens agent.max_invalid generate.draws generate.rounds generate.max_tokens generate.log_tokens "
+    "filter.n sandbox.concurrency sandbox.build_seconds sandbox.verifier_seconds sandbox.memory_mb sandbox.pids "
+    "sandbox.cpus sandbox.output_bytes executor.workers dataset.max_prompt_tokens tracking.timeout_seconds"
+).split()
+_NOT_NEGATIVE = "dataset.dev_tasks tracking.episode_traces executor.infra_retries executor.backoff_seconds".split()
+_SHARES = "dataset.max_dev_share executor.infra_share generate.duplicate_similarity".split()
+
+
+def validate(config: Config) -> None:
+    """Raise RecipeError for the first value that cannot work; checks nothing outside the recipe but its own files."""
+    for check in _CHECKS:
+        for message in check(config):
+            raise RecipeError(message)
+    check_taxonomy(config.taxonomy)
+
+
+def _names(config: Config) -> Iterator[str]:
+    if not config.name.strip():
+        yield "name is empty; it is the experiment's name in MLflow"
+    if not config.outputs.strip():
+        yield "outputs is empty; it is the folder where everything is kept"
+
+
+def _ranges(config: Config) -> Iterator[str]:
+    for key in _POSITIVE:
+        if (value := _get(config, key)) <= 0:
+            yield f"{key} is {value}, but must be more than 0"
+    for key in _NOT_NEGATIVE:
+        if (value := _get(config, key)) < 0:
+            yield f"{key} is {value}, but must be 0 or more"
+    for key in _SHARES:
+        if not 0 <= (value := _get(config, key)) <= 1:
+            yield f"{key} is {value}, but is a share between 0 and 1"
+    for name in ("dollars", "calls"):
+        limit = getattr(config.budget, name)
+        if limit is not None and limit < 0:
+            yield f"budget.{name} is {limit}, but must be 0 or more, or null for no limit"
+
+
+def _phases(config: Config) -> Iterator[str]:
+    if not config.phases:
+        yield f"phases is empty; it has {', '.join(PHASES)}"
+    for phase in config.phases:
+        if phase not in PHASES:
+            yield f"phases: there is no phase {phase!r}{did_you_mean(phase, PHASES)}"
+    ordered = [phase for phase in PHASES if phase in config.phases]
+    if config.phases != ordered:
+        yield f"phases: {', '.join(config.phases)} must be {', '.join(ordered)}, each once and in this order"
+    if missing := [phase for phase in PHASES[: len(ordered)] if phase not in config.phases]:
+        yield f"phases: {ordered[-1]} needs {missing[-1]} before it"
+
+
+def _models(config: Config) -> Iterator[str]:
+    for role in ("generator", "solver"):
+        yield from _model(getattr(config.models, role), f"models.{role}")
+    for name, price in config.prices.items():
+        if min(price.input, price.output, price.cached or 0.0) < 0:
+            yield f"prices.{name}: a price is 0 or more dollars per million tokens"
+
+
+def _model(model: Model, key: str) -> Iterator[str]:
+    if model.provider is Provider.replay:
+        yield from _recordings(model.replay, key)
+    elif not model.name:
+        yield f"{key}.name is empty, but provider {model.provider.name} needs a model's name"
+    for name in ("concurrency", "timeout_seconds"):
+        if getattr(model, name) <= 0:
+            yield f"{key}.{name} is {getattr(model, name)}, but must be more than 0"
+    if model.max_retries < 0:
+        yield f"{key}.max_retries is {model.max_retries}, but must be 0 or more"
+    if model.temperature is not None and not 0 <= model.temperature <= 2:
+        yield f"{key}.temperature is {model.temperature}, but must be between 0 and 2, or null"
+    if model.reasoning_effort is not None and model.reasoning_effort not in EFFORTS:
+        yield (
+            f"{key}.reasoning_effort is {model.reasoning_effort!r}, not one of {', '.join(EFFORTS)}"
+            f"{did_you_mean(model.reasoning_effort, EFFORTS)}"
+        )
+    if model.base_url is not None and not model.base_url.startswith(("http://", "https://")):
+        yield f"{key}.base_url is {model.base_url!r}, but must start with http:// or https://"
+
+
+def _recordings(folder: str | None, key: str) -> Iterator[str]:
+    if not folder:
+        yield f"{key}.replay is not set: provider replay needs a folder of recordings (recordings/quickstart)"
+        return
+    root = share_dir("recipes")
+    if not (root / folder).is_dir():
+        known = [path.relative_to(root).as_posix() for path in (root / "recordings").glob("*") if path.is_dir()]
+        yield f"{key}.replay: there is no folder {folder!r}, absolute or in {root}{did_you_mean(folder, known)}"
+
+
+def _sandbox(config: Config) -> Iterator[str]:
+    backend = config.sandbox.backend
+    if backend not in BACKENDS and not _DOTTED.fullmatch(backend):
+        hint = did_you_mean(backend, BACKENDS)
+        yield f"sandbox.backend is {backend!r}, not one of {', '.join(BACKENDS)} or a dotted module:Class{hint}"
+    for name in config.sandbox.build_env:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            yield "sandbox.build_env holds NAMES of environment variables, never NAME=value"
+    if not Path(config.sandbox.root).is_absolute():
+        yield f"sandbox.root is {config.sandbox.root!r}, but must be an absolute path"
+
+
+def _agent(config: Config) -> Iterator[str]:
+    agent = config.agent
+    if agent.turn_tokens >= agent.context_tokens:
+        yield f"agent.turn_tokens ({agent.turn_tokens}) must be less than agent.context_tokens ({agent.context_tokens})"
+    for key, folder in (("agent.prompt", agent.prompt), ("generate.prompt", config.generate.prompt)):
+        if Path(folder).is_absolute() and not Path(folder).is_dir():
+            yield f"{key}: there is no folder {folder!r}"
+
+
+def _generate(config: Config) -> Iterator[str]:
+    for name in ("temperature", "test_temperature"):
+        value = getattr(config.generate, name)
+        if value is not None and not 0 <= value <= 2:
+            yield f"generate.{name} is {value}, but must be between 0 and 2, or null"
+    for folder in config.generate.decontaminate:
+        if not Path(folder).expanduser().is_dir():
+            yield f"generate.decontaminate: there is no folder {folder!r}"
+
+
+def _taxonomy(config: Config) -> Iterator[str]:
+    """A null for a name that nobody declared changes nothing: it is a typo when a real dimension is like it."""
+    real = [name for name, dimension in config.taxonomy.dimensions.items() if dimension is not None]
+    for name, dimension in config.taxonomy.dimensions.items():
+        if dimension is None and (near := nearest(name, real, 1)):
+            yield f"taxonomy.dimensions.{name} is null, but there is no such dimension to drop; did you mean {near[0]}?"
+
+
+def _filter(config: Config) -> Iterator[str]:
+    settings = config.filter
+    for text in settings.keep:
+        yield from _predicate(text, settings)
+    if settings.early_stop is None:
+        return
+    if not 1 <= settings.early_stop < settings.n:
+        yield f"filter.early_stop is {settings.early_stop}, but must be at least 1 and less than filter.n ({settings.n})"
+
+
+def _predicate(text: str, settings: Filter) -> Iterator[str]:
+    found = _PREDICATE.fullmatch(text)
+    if not found:
+        yield f"filter.keep: {text!r} is not NAME OP NUMBER, such as pass_at_n > 0"
+        return
+    name, operator, number = found[1], found[2], float(found[3])
+    names = ["pass_at_n", "pass_rate", "passes", "mean_turns", *(f"pass_at_{k}" for k in range(1, settings.n + 1))]
+    if name not in names:
+        yield f"filter.keep: {name!r} in {text!r} is not known with n = {settings.n}{did_you_mean(name, names)}"
+    elif settings.early_stop is not None and not _served(name, operator, number, settings.early_stop):
+        yield (
+            f"filter.keep: {text!r} cannot be told with early_stop = {settings.early_stop}; it serves `pass_at_n > 0` "
+            f"and pass_at_1 to pass_at_{settings.early_stop}"
+        )
+
+
+def _served(name: str, operator: str, number: float, early_stop: int) -> bool:
+    """With early stop the later episodes only say whether there is a pass; estimates are of the first ones."""
+    asks_for_any = (operator, number) == (">", 0) or (name, operator, number) == ("passes", ">=", 1)
+    k = name.removeprefix("pass_at_")
+    return (asks_for_any and name != "mean_turns") or (k.isdigit() and int(k) <= early_stop)
+
+
+def _dataset(config: Config) -> Iterator[str]:
+    for name in config.dataset.export:
+        if name not in EXPORTS:
+            yield f"dataset.export: {name!r} is not one of {', '.join(EXPORTS)}{did_you_mean(name, EXPORTS)}"
+
+
+def _get(config: Config, key: str) -> float:
+    section, _, name = key.partition(".")
+    value = getattr(getattr(config, section), name)
+    assert isinstance(value, int | float)
+    return value
+
+
+_CHECKS: tuple[Callable[[Config], Iterator[str]], ...] = (
+    _names,
+    _ranges,
+    _phases,
+    _models,
+    _sandbox,
+    _agent,
+    _generate,
+    _taxonomy,
+    _filter,
+    _dataset,
+)
