@@ -10,7 +10,7 @@ are thin drivers around it, so the same replies give the same transcript everywh
                 └──unparsable reply──> Ask (a nudge; costs a turn)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runner.agent.protocol import (
@@ -83,6 +83,8 @@ class Harness:
 
     def on_reply(self, completion: Completion, elapsed: float) -> Ask | Run | End:
         """Take the model's answer."""
+        if completion.drift is not None:
+            self._rewrite_last(completion.drift)
         self._messages.append(Message(role="assistant", content=completion.text))
         self._used = _context_after(completion, self._messages)
         action = parse_reply(completion.text)
@@ -112,6 +114,12 @@ class Harness:
             )
         )
         return self._tell(observation, elapsed)
+
+    def _rewrite_last(self, seen: str) -> None:
+        """After a crash commands ran again and a result may differ (a date, a pid): keep what the model really saw."""
+        self._messages[-1] = Message(role="user", content=seen)
+        if self.turns:
+            self.turns[-1] = replace(self.turns[-1], observation=seen)
 
     def _on_command(self, completion: Completion, action: Command, elapsed: float) -> Run | End:
         left = self._settings.episode_seconds - elapsed

@@ -1,5 +1,6 @@
 """What a phase is, and what it may use while it runs."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,9 +8,11 @@ from threading import Event
 from typing import Any, Protocol
 
 from runner.domain.episode import Outcome
+from runner.domain.plain import fingerprint
 from runner.llm.base import Client, Usage
 from runner.sandbox.base import Backend
-from runner.schema import Config, Model
+from runner.schema import Config, Model, Provider
+from runner.share import share_dir
 from runner.tracking.base import PhaseReport
 
 
@@ -63,8 +66,6 @@ class Context:
     watcher: Watcher
     stop: Event
     """Set on an interrupt: start nothing new."""
-    share: Path
-    """The project's own files: ``sandboxes/``, ``recipes/``."""
 
 
 class Phase(Protocol):
@@ -112,8 +113,17 @@ def model_identity(model: Model) -> dict[str, Any]:
         "reasoning": model.reasoning,
         "reasoning_effort": model.reasoning_effort,
         "extra_body": model.extra_body,
-        "replay": model.replay,
+        "recording": _recording(model),
     }
+
+
+def _recording(model: Model) -> str | None:
+    """A digest of the recording a replay reads: another text is another model, another folder is not."""
+    if model.provider is not Provider.replay or not model.replay:
+        return None
+    folder = share_dir("recipes") / model.replay
+    files = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".jsonl"))
+    return fingerprint([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files])
 
 
 def sandbox_identity(config: Config) -> dict[str, Any]:

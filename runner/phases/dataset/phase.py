@@ -19,6 +19,7 @@ from runner.phases.filter.report import EPISODES, TASKS
 from runner.phases.generate.tasks import task_folder
 from runner.prompts import PromptSet
 from runner.schema import Config
+from runner.share import share_dir
 from runner.store.episodes import read_episodes
 from runner.store.jsonl import read_lines, write_json
 from runner.store.tasks import read_task, write_task
@@ -86,7 +87,7 @@ class DatasetPhase:
         return too_long(prompts, max_tokens=context.config.dataset.max_prompt_tokens)
 
     def _export(self, context: Context, splits: dict[str, list[Path]]) -> None:
-        base = context.share / "sandboxes" / "base" / "Dockerfile"
+        base = share_dir("sandboxes") / "base" / "Dockerfile"
         options = Options(render=_renderer(context.config), base_dockerfile=base.read_text(encoding="utf-8"))
         for name in context.config.dataset.export:
             target = context.folder / "exports" / name

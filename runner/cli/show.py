@@ -1,0 +1,120 @@
+"""``endless show runs|run|task|episode``."""
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.table import Table
+
+from runner.cli.console import console
+from runner.cli.runs import Run, all_runs, find_episode, find_run, find_task_folder
+from runner.cli.summary import attrition_table, pass_line, phases_table, tasks_table
+from runner.domain.episode import Episode, Outcome, Turn
+from runner.domain.errors import UserError
+from runner.domain.task import Task
+from runner.store.tasks import read_task
+
+_COLOUR = {Outcome.PASS: "green", Outcome.FAIL: "yellow", Outcome.INFRA: "red"}
+
+
+def main(arguments: argparse.Namespace) -> int:
+    screen, outputs = console(), Path(arguments.outputs)
+    if arguments.what == "runs":
+        screen.print(runs_table(all_runs(outputs)))
+    elif arguments.what == "run":
+        show_run(screen, find_run(outputs, arguments.id or arguments.run))
+    elif not arguments.id:
+        raise UserError(f"which {arguments.what}? `endless show {arguments.what} ID`; `endless show run` lists them")
+    elif arguments.what == "task":
+        show_task(screen, read_task(find_task_folder(find_run(outputs, arguments.run), arguments.id)))
+    else:
+        show_episode(screen, find_episode(find_run(outputs, arguments.run), arguments.id))
+    return 0
+
+
+def runs_table(runs: list[Run]) -> Table:
+    """One row a run, the latest last."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("run", "status", "phases done"):
+        table.add_column(name)
+    for run in runs:
+        done = [name for name, phase in run.state["phases"].items() if phase["done"]]
+        table.add_row(run.name, run.state["status"], f"{', '.join(done)} of {len(run.state['phases'])}")
+    return table
+
+
+def show_run(screen: Console, run: Run) -> None:
+    """The tables that ended the run, from what is on disk."""
+    from runner.pipeline.compile import compile_recipe
+
+    config = run.config()
+    reports = {}
+    for step in compile_recipe(config):
+        folder = run.phase_folder(step.name)
+        if folder is not None and folder.suffix != ".partial":
+            reports[step.name] = step.phase.report(config, folder, step.fingerprint)
+    screen.print(f"[bold]{run.name}[/]  {run.state['status']}  {escape(run.state.get('error', ''))}")
+    if reports:
+        screen.print(phases_table(list(reports.values())))
+    if "generate" in reports:
+        screen.print(attrition_table(reports["generate"]))
+    if "filter" in reports:
+        screen.print(tasks_table(reports["filter"], reports.get("generate"), limit=1000))
+        screen.print(pass_line(reports["filter"]))
+    screen.print(f"\n{run.folder.path}", soft_wrap=True)
+
+
+def show_task(screen: Console, task: Task) -> None:
+    """Everything about a task, the hidden parts included."""
+    screen.print(Rule(f"task {task.id}", align="left"))
+    for name, value in task.labels.items():
+        screen.print(f"[dim]{name}[/] {escape(value)}")
+    for name, value in task.metadata.items():
+        screen.print(f"[dim]{escape(str(name))}[/] {escape(str(value))}")
+    screen.print(Rule("instruction (what the agent sees)", align="left"))
+    screen.print(task.instruction.strip(), markup=False)
+    for title, text, language in (
+        ("environment/setup.sh", task.environment.setup, "bash"),
+        ("environment/start.sh", task.environment.start, "bash"),
+        ("hidden: truth", task.truth, "text"),
+        ("hidden: tests/test_initial_state.py", task.initial_test, "python"),
+        ("hidden: tests/test_final_state.py", task.final_test, "python"),
+        ("hidden: solution/solve.sh", task.solution, "bash"),
+    ):
+        if text.strip():
+            screen.print(Rule(title, align="left"))
+            screen.print(Syntax(text.strip("\n"), language, background_color="default", word_wrap=True))
+
+
+def show_episode(screen: Console, episode: Episode) -> None:
+    """An episode like a terminal recording: thoughts dim, commands after a prompt, then what came back."""
+    screen.print(Rule(f"episode {episode.id}", align="left"))
+    screen.print(episode.prompt.strip(), style="dim", markup=False)
+    for number, turn in enumerate(episode.turns, 1):
+        _show_turn(screen, number, turn)
+    colour = _COLOUR[episode.outcome]
+    screen.print(Rule(align="left"))
+    ended = episode.end.value.replace("_", " ")
+    screen.print(f"[bold {colour}]{episode.outcome.value}[/]  ended by {ended} after {len(episode.turns)} turns")
+    if episode.outcome is not Outcome.PASS and episode.verdict.strip():
+        screen.print(episode.verdict.strip(), style="dim", markup=False)
+
+
+def _show_turn(screen: Console, number: int, turn: Turn) -> None:
+    tokens = f"{turn.input_tokens:,} tokens in, {turn.output_tokens:,} out"
+    screen.print(Rule(f"turn {number}   {tokens}", align="left", style="dim"))
+    thought, _, _ = turn.reply.partition("<command>")
+    thought = thought.replace("<think>", "").replace("</think>", "").replace("<action>done</action>", "").strip()
+    if thought:
+        screen.print(thought, style="italic", markup=False)
+    if turn.command is not None:
+        screen.print("[bold green]$[/] " + escape(turn.command), highlight=False)
+    elif turn.invalid:
+        screen.print(f"invalid: {turn.invalid}", style="yellow", markup=False)
+    else:
+        screen.print("done", style="bold green")
+    if turn.command is not None and turn.observation.strip():
+        screen.print(turn.observation.strip(), markup=False)

@@ -1,0 +1,105 @@
+"""How a finished run reads: phases, attrition, pass@k, kept tasks, and where to look closer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from runner.compose import Composition
+from runner.pipeline import RunResult
+from runner.schema import Config
+from runner.tracking.base import PhaseReport
+
+
+def print_summary(screen: Console, config: Config, composition: Composition, result: RunResult) -> None:
+    reports = {report.phase: report for report in result.reports}
+    screen.print(phases_table(result.reports, result.ran))
+    if "generate" in reports:
+        screen.print(attrition_table(reports["generate"]))
+    if "filter" in reports:
+        screen.print(tasks_table(reports["filter"], reports.get("generate")))
+        screen.print(pass_line(reports["filter"]))
+    if result.backend:
+        screen.print(f"sandboxes: {result.backend}")
+    _print_next(screen, config, composition, result)
+
+
+def phases_table(reports: Sequence[PhaseReport], ran: Sequence[str] | None = None) -> Table:
+    """One row a phase: whether it ran, what came out, what it took."""
+    table = Table(title="phases", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in ("phase", "", "result", "calls", "tokens in / out", "cost", "fingerprint"):
+        table.add_column(name, justify="right" if name in ("calls", "cost") else "left", no_wrap=name != "result")
+    for report in reports:
+        state = "" if ran is None else ("ran" if report.phase in ran else "already done")
+        table.add_row(report.phase, state, _result(report), *_spending(report), report.fingerprint[:8])
+    return table
+
+
+def _result(report: PhaseReport) -> str:
+    m = report.metrics
+    if report.phase == "generate":
+        return f"{m['generate/kept']:.0f} of {m['generate/draws']:.0f} draws became tasks"
+    if report.phase == "filter":
+        return f"{m['filter/kept']:.0f} of {m['filter/tasks']:.0f} tasks kept, {m['filter/episodes']:.0f} episodes"
+    if report.phase == "dataset":
+        refused = f", {m['dataset/refused']:.0f} refused" if m["dataset/refused"] else ""
+        return f"{m['dataset/train']:.0f} to train on, {m['dataset/dev']:.0f} held out{refused}"
+    return ""
+
+
+def _spending(report: PhaseReport) -> tuple[str, str, str]:
+    m, phase = report.metrics, report.phase
+    if f"{phase}/calls" not in m:
+        return "", "", ""
+    tokens = f"{m[f'{phase}/input_tokens']:,.0f} / {m[f'{phase}/output_tokens']:,.0f}"
+    dollars = m.get(f"{phase}/dollars")
+    return f"{m[f'{phase}/calls']:,.0f}", tokens, "unknown" if dollars is None else f"${dollars:,.2f}"
+
+
+def attrition_table(report: PhaseReport) -> Table:
+    """Where draws were lost, in the order of the gates."""
+    table = Table(title="\nattrition: how the draws ended", title_justify="left", box=None, pad_edge=False)
+    for name in ("draws", "share", "reason", "meaning", "such as"):
+        table.add_column(name, justify="right" if name in ("draws", "share") else "left", header_style="bold")
+    for row in report.tables["attrition"]:
+        style = "green" if row["reason"] == "kept" else None
+        share = f"{100 * row['share']:.0f} %"
+        table.add_row(str(row["draws"]), share, row["reason"], row["meaning"], row["example"], style=style)
+    return table
+
+
+def tasks_table(report: PhaseReport, generated: PhaseReport | None, limit: int = 25) -> Table:
+    """One row a task: passes, turns, how its episodes ended."""
+    labels = _labels(generated)
+    rows = report.tables["tasks"]
+    more = f" (the first {limit} of {len(rows)})" if len(rows) > limit else ""
+    table = Table(title=f"\ntasks{more}", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in ("task", "", "passes", "turns", "category", "episodes ended by"):
+        table.add_column(name, justify="right" if name in ("passes", "turns") else "left", overflow="fold")
+    for row in rows[:limit]:
+        kept = "[green]kept[/]" if row["kept"] else "[yellow]dropped[/]"
+        passes = f"{row['passes']}/{row['episodes']}"
+        table.add_row(row["task"], kept, passes, f"{row['mean_turns']:.1f}", labels.get(row["task"], ""), row["ends"])
+    return table
+
+
+def _labels(generated: PhaseReport | None) -> dict[str, str]:
+    rows: Sequence[Any] = generated.tables["draws"] if generated else ()
+    return {row["task"]: next((v for k, v in row.items() if k.startswith("label_")), "") for row in rows}
+
+
+def pass_line(report: PhaseReport) -> str:
+    """``pass@1 0.55   pass@2 0.71 ...``: the mean over all tasks the filter tried."""
+    found = {int(k.rpartition("_")[2]): v for k, v in report.metrics.items() if k.startswith("filter/pass_at_")}
+    ks = sorted(found)
+    shown = [k for k in ks if k & (k - 1) == 0 or k == ks[-1]]  # powers of two, and the last
+    return "\nsolver: " + "   ".join(f"pass@{k} {found[k]:.3f}" for k in shown)
+
+
+def _print_next(screen: Console, config: Config, composition: Composition, result: RunResult) -> None:
+    outputs = "" if config.outputs == "outputs" else f" --outputs {config.outputs}"
+    first = next((row["task"] for r in result.reports if r.phase == "filter" for row in r.tables["tasks"]), "")
+    screen.print(f"\nlook closer:\n  endless show episode {first}/0{outputs}")
+    screen.print(f"  endless ui{outputs}", markup=False)
+    screen.print(f"everything of this run: {result.folder.path}", soft_wrap=True)

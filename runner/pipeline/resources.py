@@ -1,0 +1,90 @@
+"""The expensive things of a run, opened when a phase first asks and closed together."""
+
+import logging
+import threading
+from pathlib import Path
+
+from runner.llm.base import Client
+from runner.llm.factory import Clients, check_budget, check_model
+from runner.pipeline.layout import Outputs, RunFolder
+from runner.sandbox.base import Backend
+from runner.sandbox.registry import open_backend
+from runner.schema import Config
+from runner.share import share_dir
+
+log = logging.getLogger(__name__)
+
+ROLES = {"generate": "generator", "filter": "solver"}
+"""Which model a phase calls."""
+
+
+class RunResources:
+    """Implements ``phases.base.Resources``. A context manager; thread-safe."""
+
+    def __init__(self, config: Config, outputs: Outputs, run: RunFolder) -> None:
+        self._config = config
+        self._outputs = outputs
+        self._run = run
+        self._lock = threading.RLock()
+        self._clients: Clients | None = None
+        self._backend: Backend | None = None
+
+    def client(self, role: str) -> Client:
+        """The model of a role. Raises UserError."""
+        with self._lock:
+            if self._clients is None:
+                record = self._config.record
+                self._clients = Clients(
+                    prices=self._config.prices,
+                    budget=self._config.budget,
+                    journal_root=self._outputs.journal,
+                    ledger=self._run.ledger,
+                    recipes=share_dir("recipes"),
+                    record=Path(record) if record else None,
+                )
+            return self._clients.open(getattr(self._config.models, role), role)
+
+    def backend(self) -> Backend:
+        """The sandboxes. Raises UserError."""
+        with self._lock:
+            if self._backend is None:
+                self._backend = open_backend(
+                    self._config.sandbox, cache=self._outputs.cache, run_label=self._run.path.name
+                )
+                reaped = self._backend.reap()
+                if reaped:
+                    log.info("removed %d sandboxes that a killed run had left", reaped)
+            return self._backend
+
+    @property
+    def backend_name(self) -> str:
+        """What the recipe's backend word came to mean; empty while none was opened."""
+        return self._backend.name if self._backend else ""
+
+    def close(self) -> None:
+        """Close everything. Idempotent."""
+        with self._lock:
+            backend, self._backend = self._backend, None
+            clients, self._clients = self._clients, None
+        try:
+            if backend is not None:
+                backend.close()
+        finally:
+            if clients is not None:
+                clients.close()
+
+    def __enter__(self) -> "RunResources":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def check_requirements(config: Config, phases: list[str]) -> None:
+    """Refuse a recipe whose keys, prices or recordings are missing, before anything is paid. Raises UserError."""
+    for phase in phases:
+        role = ROLES.get(phase)
+        if role:
+            model = getattr(config.models, role)
+            check_model(model, role, recipes=share_dir("recipes"))
+            check_budget(model, role, config.prices, config.budget)

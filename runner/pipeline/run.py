@@ -1,0 +1,175 @@
+"""Run a compiled recipe: each phase that is not done yet, in order."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any, Literal
+
+from runner.domain.episode import Outcome
+from runner.phases.base import Context, Watcher
+from runner.phases.work import Stopped
+from runner.pipeline.compile import Step, compile_recipe, run_key
+from runner.pipeline.layout import Outputs, RunFolder
+from runner.pipeline.resources import RunResources, check_requirements
+from runner.schema import Config
+from runner.store.artifacts import Store
+from runner.store.jsonl import write_json
+from runner.tracking.base import PhaseReport, RunInfo, Tracker
+
+log = logging.getLogger(__name__)
+
+Status = Literal["done", "failed", "stopped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What the composer hands over: the typed recipe and its plain forms."""
+
+    config: Config
+    plain: dict[str, Any]
+    """The resolved recipe as nested plain values."""
+    text: str
+    """The same as YAML, to be frozen."""
+    name: str
+    """As asked for: ``paper/qwen2.5-7b``."""
+    variant: str = ""
+    """A sweep variant's overrides."""
+    sweep: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """A finished run."""
+
+    folder: RunFolder
+    steps: Sequence[Step]
+    reports: Sequence[PhaseReport]
+    ran: Sequence[str]
+    """The phases that were not done before."""
+    backend: str
+
+
+def run_recipe(recipe: Recipe, *, watcher: Watcher, tracker: Tracker, stop: Event) -> RunResult:
+    """Run what is not done. Raises what phases raise; a later call goes on where this one ended."""
+    config = recipe.config
+    steps = compile_recipe(config)
+    outputs = Outputs(Path(config.outputs).absolute())
+    folder = outputs.run(config, steps)
+    todo = [step.name for step in steps if not outputs.store.is_done(step.name, step.fingerprint)]
+    check_requirements(config, todo)
+    folder.freeze(recipe.text)
+    with ExitStack() as stack:
+        resources = stack.enter_context(RunResources(config, outputs, folder))
+        run = _Run(recipe, steps, outputs, folder, resources, _Watchers(watcher, tracker), tracker, stop)
+        tracker.begin(run.info())
+        return run.go(todo)
+
+
+class _Run:
+    """The state of one ``run_recipe``."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        steps: Sequence[Step],
+        outputs: Outputs,
+        folder: RunFolder,
+        resources: RunResources,
+        watcher: Watcher,
+        tracker: Tracker,
+        stop: Event,
+    ) -> None:
+        self._recipe, self._config = recipe, recipe.config
+        self._steps = steps
+        self._outputs, self._folder = outputs, folder
+        self._resources = resources
+        self._watcher, self._tracker = watcher, tracker
+        self._stop = stop
+
+    def info(self) -> RunInfo:
+        key = run_key(self._config, self._steps)
+        return RunInfo(
+            experiment=self._config.tracking.experiment or self._config.name,
+            name=self._folder.path.name + (f" {self._recipe.variant}" if self._recipe.variant else ""),
+            key=key,
+            config=self._recipe.plain,
+            recipe=self._folder.recipe,
+            folder=self._folder.path,
+            tags={"endless.recipe": self._recipe.name, "endless.variant": self._recipe.variant},
+            sweep=self._recipe.sweep,
+        )
+
+    def go(self, todo: list[str]) -> RunResult:
+        store, error = self._outputs.store, ""
+        status: Status = "failed"
+        self._folder.write_state("running", self._steps, store)
+        try:
+            reports = [self._step(step, store) for step in self._steps]
+            status = "done"
+        except BaseException as caught:
+            status = "stopped" if isinstance(caught, KeyboardInterrupt | Stopped) else "failed"
+            error = str(caught) or type(caught).__name__
+            raise
+        finally:
+            self._close(status, error)
+        return RunResult(
+            folder=self._folder,
+            steps=self._steps,
+            reports=reports,
+            ran=todo,
+            backend=self._resources.backend_name,
+        )
+
+    def _close(self, status: Status, error: str) -> None:
+        self._tracker.end(status)
+        self._folder.write_state(status, self._steps, self._outputs.store, error)
+
+    def _step(self, step: Step, store: Store) -> PhaseReport:
+        with store.work(step.name, step.fingerprint) as folder:
+            if folder is not None:
+                self._run_phase(step, folder)
+        final = store.folder(step.name, step.fingerprint)
+        report = step.phase.report(self._config, final, step.fingerprint)
+        self._tracker.publish(report)
+        return report
+
+    def _run_phase(self, step: Step, folder: Path) -> None:
+        log.debug("phase %s %s in %s", step.name, step.fingerprint, folder)
+        lineage = {"phase": step.name, "fingerprint": step.fingerprint, "version": step.phase.version}
+        reads = step.phase.reads(self._config)
+        write_json(folder / "phase.json", {**lineage, "upstream": dict(step.upstream), "reads": reads})
+        step.phase.run(
+            Context(
+                config=self._config,
+                folder=folder,
+                upstream={name: self._outputs.store.folder(name, mark) for name, mark in step.upstream.items()},
+                resources=self._resources,
+                watcher=self._watcher,
+                stop=self._stop,
+            )
+        )
+
+
+class _Watchers:
+    """Tells the console and the tracker how far a phase is."""
+
+    def __init__(self, console: Watcher, tracker: Tracker) -> None:
+        self._console, self._tracker = console, tracker
+        self._counts: dict[str, float] = {}
+
+    def begin(self, phase: str, total: int, done: int) -> None:
+        self._counts = {"ended": float(done)} | {outcome.value: 0.0 for outcome in Outcome}
+        self._console.begin(phase, total, done)
+
+    def advance(self, phase: str, outcome: Outcome, label: str) -> None:
+        self._counts["ended"] += 1
+        self._counts[outcome.value] += 1
+        self._console.advance(phase, outcome, label)
+        metrics = {f"{phase}/progress/{name}": count for name, count in self._counts.items()}
+        self._tracker.progress(phase, metrics, step=int(self._counts["ended"]))
+
+    def end(self, phase: str) -> None:
+        self._console.end(phase)
