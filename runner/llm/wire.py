@@ -36,21 +36,29 @@ def ask(
     Raises MissingRequirement, RecipeError or ProviderError, none of which carries the key.
     """
     began = time.monotonic()
-    trouble: Garbage = Garbage("nothing")
     for attempt in range(retries + 1):
-        try:
-            return replace(read(_json(send())), seconds=time.monotonic() - began)
-        except Garbage as error:
-            trouble = error
-        except (sdk.APIError, OSError) as error:
-            outcome = verdict(failure_of(sdk, error), to)
-            if isinstance(outcome, EndlessError):
-                # Not chained: the SDK's exception holds the request, whose headers hold the key.
-                raise outcome from None
-            return Completion(text="", finish=outcome, model=to.model, seconds=time.monotonic() - began)
+        tried = _try(sdk, send, read, to)
+        if isinstance(tried, EndlessError):
+            # Not raised where it was caught: the SDK's exception holds the request, whose headers hold the key.
+            raise tried
+        if isinstance(tried, Completion):
+            return replace(tried, seconds=time.monotonic() - began)
+        trouble = tried
         if attempt < retries:
             time.sleep(_delay(attempt))
-    raise garbage(trouble, to, retries + 1) from None
+    raise garbage(trouble, to, retries + 1)
+
+
+def _try(
+    sdk: ModuleType, send: Callable[[], bytes], read: Callable[[dict[str, Any]], Completion], to: Endpoint
+) -> Completion | Garbage | EndlessError:
+    try:
+        return read(_json(send()))
+    except Garbage as error:
+        return error
+    except (sdk.APIError, OSError) as error:
+        outcome = verdict(failure_of(sdk, error), to)
+    return outcome if isinstance(outcome, EndlessError) else Completion(text="", finish=outcome, model=to.model)
 
 
 def http_client(sdk: ModuleType, address: str, timeout: float) -> Any:
