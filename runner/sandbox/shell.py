@@ -3,8 +3,8 @@
 The same protocol runs over an attached ``docker exec``, over ``bwrap`` and over a plain subprocess; only the
 ``Transport`` differs. One request is ``command NUL nonce NUL`` on the driver's standard input. The driver evaluates
 the command with an empty standard input, and *then* reads the nonce and prints ``nonce status pid jobs cwd NUL`` on the
-stream the command wrote to. So nothing is quoted, nothing is forked, there is no length limit and no temporary file;
-the mark cannot overtake the command's output; and no command ever sees the nonce that will end it.
+stream the command wrote to (driver.py). So nothing is quoted, nothing is forked, there is no length limit and no
+temporary file; the mark cannot overtake the command's output; and no command ever sees the nonce that will end it.
 
 A command that overruns its time or its output is ended step by step (see ``Shell._end``), sparing background jobs that
 earlier commands started. A shell that dies (``exit``, ``exec``, ``set -e``, ``kill -9 $$``) is opened anew in the last
@@ -22,6 +22,7 @@ from typing import Protocol
 from runner.domain.errors import EngineError
 from runner.domain.task import AGENT_HOME, AGENT_USER
 from runner.sandbox.base import ExecResult
+from runner.sandbox.driver import driver_argv, ladder_argv
 
 log = logging.getLogger(__name__)
 
@@ -43,52 +44,6 @@ OPEN_SECONDS = 60.0
 """How long a new shell may take to answer; generous, for engines under load."""
 GRACE_SECONDS = 0.7
 """How long each step of ending a command waits for the shell to come back."""
-CONTROL_IN, CONTROL_OUT = 240, 241
-"""The driver's own descriptors: not the low ones that scripts use, nor 200, which is customary for ``flock``."""
-
-_EVAL = (
-    f'builtin eval "$__endless_command" </dev/null >&{CONTROL_OUT} 2>&{CONTROL_OUT} {CONTROL_IN}<&- {CONTROL_OUT}>&-'
-)
-# One line, so that bash counts a command's own lines from 1. `eval` stands where `set -e` keeps its meaning (the last
-# of a list, no `if`), and right after something that sets `$?`; the `for` catches a stray `break` or `continue`. The
-# driver's own streams are /dev/null, which swallows what `set -x` and `trap ... DEBUG` would say about the driver.
-_DRIVER = " ".join(
-    f"""
-    exec {CONTROL_IN}<&0 {CONTROL_OUT}>&1 </dev/null >/dev/null 2>&1; unset HISTFILE BASH_EXECUTION_STRING;
-    builtin cd -- "$1" || builtin cd -- "$2" || builtin cd /; unset OLDPWD; set --;
-    __endless_status() {{ return "$1"; }}; __endless_exit=0;
-    while IFS= builtin read -r -d '' -u {CONTROL_IN} __endless_command; do
-    __endless_last=0;
-    for __endless_once in 1; do
-    if [[ $__endless_exit == 0 ]]; then {_EVAL}; else __endless_status "$__endless_exit" || {_EVAL}; fi;
-    __endless_last=$?; done; __endless_exit=$__endless_last;
-    IFS= builtin read -r -d '' -u {CONTROL_IN} __endless_nonce || builtin exit 1;
-    __endless_jobs=; IFS= builtin read -r __endless_jobs </proc/$$/task/$$/children || builtin :;
-    builtin printf '%s %s %s %s %s\\0' "$__endless_nonce" "$__endless_exit" "$$" ",${{__endless_jobs// /,}}," "${{PWD-}}"
-    >&{CONTROL_OUT};
-    builtin unset __endless_nonce __endless_command __endless_jobs;
-    done
-    """.split()
-)
-# $1 signal, $2 the shell's pid, $3 the jobs to spare (",12,34,"), $4 "shell" to end the shell as well.
-# Builtins only: it must work where the process limit is used up.
-_LADDER = r"""
-declare -A kids
-for file in /proc/[0-9]*/stat; do
-    IFS= read -r -d '' line <"$file" || [[ $line ]] || continue
-    fields=(${line##*) }); pid=${file//[!0-9]/}
-    [[ $pid == "$$" ]] || kids[${fields[1]}]+=" $pid"
-done
-queue=(${kids[$2]})
-while ((${#queue[@]})); do
-    pid=${queue[0]}; queue=("${queue[@]:1}")
-    [[ $3 == *,$pid,* ]] && continue
-    kill -s "$1" "$pid"; kill -s CONT "$pid"
-    queue+=(${kids[$pid]})
-done
-[[ $4 == shell ]] && kill -s KILL "$2"
-exit 0
-"""
 
 
 class Transport(Protocol):
@@ -263,17 +218,15 @@ class Shell:
                 return False
             if found is _Stop.ENDED:
                 break
-        self._signal("KILL", "shell")
+        self._signal("KILL", shell=True)
         self._reopen()
         return True
 
-    def _signal(self, signal: str, *also: str) -> None:
+    def _signal(self, signal: str, *, shell: bool = False) -> None:
         """Signal every process the current command started; a helper that cannot start leaves it to the next step."""
         state = self._state
         try:
-            self._execute(
-                ["bash", "--norc", "--noprofile", "-c", _LADDER, "bash", signal, str(state.pid), state.jobs, *also]
-            )
+            self._execute(ladder_argv(signal, state.pid, state.jobs, shell=shell))
         except EngineError as error:
             log.debug("could not signal the command's processes: %s", error)
 
@@ -282,8 +235,7 @@ class Shell:
         self._open()
 
     def _open(self) -> None:
-        argv = ["bash", "--norc", "--noprofile", "-c", _DRIVER, "bash", self._state.cwd, self._home]
-        stream = _Stream(self._start_transport(argv, "/"))
+        stream = _Stream(self._start_transport(driver_argv(self._state.cwd, self._home), "/"))
         nonce = secrets.token_hex(16).encode()
         try:
             stream.transport.send(b"\0" + nonce + b"\0")

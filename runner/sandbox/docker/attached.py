@@ -1,0 +1,157 @@
+"""One program executed in a container, with its streams on a socket: the Docker side of ``shell.Transport``."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runner.sandbox.docker.engine import Engine
+
+SEND_SECONDS = 30.0
+"""A program that reads nothing for this long is taken for dead."""
+FIRST_LOOK, LONGEST_LOOK = 0.3, 5.0
+"""After so many seconds of silence the engine is asked whether the program still runs: background children may hold
+its stream open. Docker itself ends the stream two seconds after the program; Podman does not."""
+HEADER = 8
+
+
+class Attached:
+    """A started ``docker exec``. Its stdout and stderr are one stream, in the order in which they arrive."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        container: str,
+        argv: Sequence[str],
+        *,
+        user: str,
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: bool = True,
+    ) -> None:
+        """Raises EngineError when the program cannot be started."""
+        self._engine = engine
+        self._api = engine.client.api
+        with engine.trouble("execute a program"):
+            created = self._api.exec_create(
+                container, list(argv), stdin=stdin, user=user, workdir=cwd, environment=dict(env)
+            )
+            self._id = str(created["Id"])
+            self._holder: Any = self._api.exec_start(self._id, socket=True)
+        self._socket = _bare(self._holder)
+        self._frames = _Frames()
+        self._ended = False
+
+    def send(self, data: bytes) -> None:
+        """See ``Transport.send``."""
+        self._socket.settimeout(SEND_SECONDS)
+        self._socket.sendall(data)
+
+    def finish(self) -> None:
+        """End the program's standard input."""
+        with contextlib.suppress(OSError):  # it has ended already
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def receive(self, timeout: float) -> bytes | None:
+        """See ``Transport.receive``. Raises EngineError when the engine went away."""
+        deadline = time.monotonic() + timeout
+        look = FIRST_LOOK
+        while not self._ended:
+            left = max(0.0, deadline - time.monotonic())
+            chunk = self._read(min(left, look))
+            if chunk is None and left <= look:
+                return None
+            if chunk is None and not self._running():
+                chunk = self._read(FIRST_LOOK) or b""  # what was still on its way
+            self._ended = chunk == b""
+            if chunk and (payload := self._frames.feed(chunk)):
+                return payload
+            look = min(look * 4, LONGEST_LOOK) if chunk is None else FIRST_LOOK
+        return b""
+
+    def exit_code(self) -> int | None:
+        """See ``Transport.exit_code``. Raises EngineError."""
+        for _ in range(100):
+            with self._engine.trouble("say how a program ended"):
+                state = self._api.exec_inspect(self._id)
+            if not state["Running"]:
+                return None if state["ExitCode"] is None else int(state["ExitCode"])
+            time.sleep(0.05)
+        return None
+
+    def close(self) -> None:
+        """Close the stream. The program, if it still runs, sees its input end."""
+        response = getattr(self._holder, "_response", None)
+        for resource in (response, self._holder, self._socket):
+            if resource is not None:
+                with contextlib.suppress(OSError):
+                    resource.close()
+
+    def _read(self, seconds: float) -> bytes | None:
+        """Some raw bytes, None for silence, ``b""`` at the end."""
+        self._socket.settimeout(max(seconds, 0.001))
+        try:
+            return self._socket.recv(1 << 16)
+        except TimeoutError:
+            return None
+        except OSError:
+            return b""
+
+    def _running(self) -> bool:
+        with self._engine.trouble("say whether a program runs"):
+            return bool(self._api.exec_inspect(self._id)["Running"])
+
+
+def _bare(holder: Any) -> socket.socket:
+    """The socket itself: the SDK wraps it in a file object on plain HTTP, and does not on TLS and SSH."""
+    inner: socket.socket = getattr(holder, "_sock", holder)
+    return inner
+
+
+class _Frames:
+    """The engine's multiplexed stream: a header of one stream number, three zeros and a length, then the payload."""
+
+    def __init__(self) -> None:
+        self._raw = bytearray()
+
+    def feed(self, data: bytes) -> bytes:
+        """The payload bytes that ``data`` completes."""
+        self._raw += data
+        out = bytearray()
+        at = 0
+        while len(self._raw) - at >= HEADER:
+            end = at + HEADER + int.from_bytes(self._raw[at + 4 : at + HEADER], "big")
+            if len(self._raw) < end:
+                break
+            out += self._raw[at + HEADER : end]
+            at = end
+        del self._raw[:at]
+        return bytes(out)
+
+
+def collect(attached: Attached, seconds: float, limit: int) -> tuple[bytes, str]:
+    """Output up to ``limit`` bytes, and why the reading stopped: ``""`` at the end, ``time`` or ``flood``."""
+    deadline = time.monotonic() + seconds
+    output = bytearray()
+    while len(output) <= limit:
+        chunk = attached.receive(max(0.0, deadline - time.monotonic()))
+        if chunk == b"":
+            return bytes(output), ""
+        output += chunk or b""
+        if time.monotonic() >= deadline:
+            return bytes(output[:limit]), "time"
+    return bytes(output[:limit]), "flood"
+
+
+def collect_tail(attached: Attached, seconds: float, limit: int) -> tuple[bytes, bool]:
+    """The last ``limit`` bytes of a program's whole output, and whether its time ran out first."""
+    deadline = time.monotonic() + seconds
+    tail = bytearray()
+    while (left := deadline - time.monotonic()) > 0:
+        chunk = attached.receive(left)
+        if chunk == b"":
+            return bytes(tail), False
+        tail += chunk or b""
+        del tail[:-limit]
+    return bytes(tail), True

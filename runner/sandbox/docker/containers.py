@@ -1,0 +1,130 @@
+"""What our containers look like: limits, labels, mounts, and whose they are."""
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from runner.sandbox.docker.engine import Engine
+from runner.schema import Sandbox as Settings
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+MARK, RUN, OWNER = "endless", "endless.run", "endless.owner"
+LIVE, IMAGE = "1", "image"
+"""Values of ``MARK``: a container or volume that may be reaped; an image (whose labels containers inherit)."""
+
+LIFETIME = 6 * 3600
+"""Seconds after which a forgotten container ends by itself."""
+ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"]
+"""All that the sandbox's own root may do: read and repair files, become the agent for the tests' children."""
+BUILD_MEMORY_MB, BUILD_PIDS = 4096, 2048
+
+
+def owner() -> str:
+    """This process, in words that no other process shares, even after its id is used again."""
+    return f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
+
+
+def is_orphan(label: str) -> bool:
+    """The label names a process of this machine that is dead. False for other machines and unreadable labels."""
+    try:
+        host, pid, started = label.rsplit(":", 2)
+        if host != socket.gethostname():
+            return False
+        return abs(psutil.Process(int(pid)).create_time() - float(started)) > 2.0
+    except ValueError:
+        return False
+    except psutil.NoSuchProcess:
+        return True
+
+
+def labels(run: str) -> dict[str, str]:
+    """What marks a container as ours, alive and this process's."""
+    return {MARK: LIVE, RUN: run, OWNER: owner()}
+
+
+def episode_options(engine: Engine, settings: Settings) -> dict[str, Any]:
+    """Limits of an agent's container, for ``containers.create``."""
+    options: dict[str, Any] = {
+        "network_mode": "none",
+        "cap_drop": ["ALL"],
+        "cap_add": ROOT_CAPABILITIES,
+        "security_opt": ["no-new-privileges"],
+        "mem_limit": f"{settings.memory_mb}m",
+        "memswap_limit": f"{settings.memory_mb}m",
+        "pids_limit": settings.pids,
+        "nano_cpus": int(settings.cpus * 1e9),
+    }
+    return options | _engine_options(engine, settings.pids)
+
+
+def build_options(engine: Engine, settings: Settings) -> dict[str, Any]:
+    """Limits of a build's container: roomy ones, with the engine's ordinary capabilities, for package managers."""
+    memory = max(settings.memory_mb, BUILD_MEMORY_MB)
+    options: dict[str, Any] = {"mem_limit": f"{memory}m", "pids_limit": max(settings.pids, BUILD_PIDS)}
+    if settings.build_network is not None:
+        options["network_mode"] = settings.build_network
+    return options | _engine_options(engine, BUILD_PIDS)
+
+
+def _engine_options(engine: Engine, pids: int) -> dict[str, Any]:
+    """Docker starts an init that reaps orphans. Podman often lacks one, so there bash does it; and Podman may not
+    raise limits beyond its caller's, which it tries unless told."""
+    if not engine.podman:
+        return {"init": True, "entrypoint": ["sleep"], "command": [str(LIFETIME)]}
+    from docker.types import Ulimit
+
+    ulimits = [Ulimit(name="nofile", soft=1024, hard=1024), Ulimit(name="nproc", soft=pids, hard=pids)]
+    return {"entrypoint": ["bash"], "command": ["-c", f"sleep {LIFETIME} & wait $!"], "ulimits": ulimits}
+
+
+@contextmanager
+def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["Container"]:
+    """A container of ours, not started yet, gone afterwards with its anonymous volumes. Raises EngineError."""
+    options = {"command": ["true"], "user": "0:0", "labels": labels(run)} | options
+    with engine.trouble("create a container"):
+        container = engine.client.containers.create(image, **options)
+    try:
+        yield container
+    finally:
+        remove(engine, str(container.id))
+
+
+def remove(engine: Engine, container: str) -> None:
+    """Remove a container that may be gone already. Raises EngineError when it stays."""
+    from docker.errors import APIError, NotFound
+
+    with engine.trouble("remove a container"):
+        try:
+            engine.client.api.remove_container(container, force=True, v=True)
+        except NotFound:
+            return
+        except APIError as error:
+            if error.status_code != 409:  # 409: its removal is under way already
+                raise
+
+
+def reap(engine: Engine) -> int:
+    """Remove our containers whose owner is dead; returns how many. Raises EngineError."""
+    orphans = [name for name, found in _ours(engine) if is_orphan(found.get(OWNER, ""))]
+    for name in orphans:
+        remove(engine, name)
+    return len(orphans)
+
+
+def remove_own(engine: Engine) -> None:
+    """Remove every container this process still has. Raises EngineError."""
+    mine = owner()
+    for name in [name for name, found in _ours(engine) if found.get(OWNER) == mine]:
+        remove(engine, name)
+
+
+def _ours(engine: Engine) -> list[tuple[str, Mapping[str, str]]]:
+    with engine.trouble("list containers"):
+        found = engine.client.api.containers(all=True, filters={"label": f"{MARK}={LIVE}"})
+    return [(str(container["Id"]), container.get("Labels") or {}) for container in found]

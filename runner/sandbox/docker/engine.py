@@ -1,0 +1,138 @@
+"""The connection to a container engine: where it is, what it is, and its errors in our terms."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.domain.errors import EngineError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
+CALL_SECONDS = 300
+"""No single call to the engine takes longer, commits of large images included; beyond it, the engine hangs."""
+
+
+class Engine:
+    """One engine's client, connected at first use and shared by all threads."""
+
+    def __init__(self, address: str | None, *, connections: int = 64) -> None:
+        self.address = address or find_address()
+        self._connections = connections
+        self._lock = threading.Lock()
+        self._client: DockerClient | None = None
+        self._version: dict[str, Any] = {}
+
+    @property
+    def client(self) -> "DockerClient":
+        """The SDK's client. Raises EngineError when the engine does not answer."""
+        with self._lock:
+            if self._client is None:
+                with trouble("connect", self.address):
+                    self._client = connect(self.address, CALL_SECONDS, self._connections)
+            return self._client
+
+    @property
+    def version(self) -> dict[str, Any]:
+        """What the engine says about itself."""
+        if not self._version:
+            with self.trouble("ask for its version"):
+                self._version = self.client.version()
+        return self._version
+
+    @property
+    def podman(self) -> bool:
+        """Podman answers on this socket."""
+        components = self.version.get("Components") or []
+        return any("podman" in str(component.get("Name", "")).lower() for component in components)
+
+    @property
+    def subpaths(self) -> bool:
+        """A single file of a volume can be mounted (Docker 26 and later)."""
+        major, minor = (int(part) for part in str(self.version.get("ApiVersion", "1.0")).split(".")[:2])
+        return not self.podman and (major, minor) >= (1, 45)
+
+    @contextmanager
+    def trouble(self, doing: str) -> Iterator[None]:
+        """Turn what the SDK raises while ``doing`` something into EngineError."""
+        with trouble(doing, self.address):
+            yield
+
+    def close(self) -> None:
+        """Let go of the connections; the next use connects again."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+
+def connect(address: str, seconds: float, connections: int = 4) -> "DockerClient":
+    """A client that has spoken to the engine. Raises what the SDK raises."""
+    import docker
+
+    environment = {**os.environ, "DOCKER_HOST": address}
+    return docker.from_env(environment=environment, timeout=int(seconds), max_pool_size=connections)
+
+
+def find_address() -> str:
+    """Where the engine listens: DOCKER_HOST, the docker CLI's current context, or a socket in a usual place."""
+    if address := os.environ.get("DOCKER_HOST"):
+        return address
+    if address := _context_address():
+        return address
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "/run/user/0")
+    for socket in ("/var/run/docker.sock", f"{runtime}/podman/podman.sock", "/run/podman/podman.sock"):
+        if Path(socket).exists():
+            return f"unix://{socket}"
+    return DEFAULT_ADDRESS
+
+
+def _context_address() -> str:
+    """The address of a context chosen with ``docker context use`` (Docker Desktop, rootless, Colima)."""
+    from docker.context import ContextAPI
+    from docker.errors import DockerException
+
+    try:
+        context = ContextAPI.get_current_context()
+    except (DockerException, OSError, ValueError):
+        return ""
+    if context is None or context.Name == "default":
+        return ""
+    return str(context.Host or "")
+
+
+@contextmanager
+def trouble(doing: str, address: str) -> Iterator[None]:
+    """See ``Engine.trouble``."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except (DockerException, RequestException, HTTPError, OSError) as error:
+        raise EngineError(describe(doing, address, error)) from error
+
+
+def describe(doing: str, address: str, error: BaseException) -> str:
+    """One line: what could not be done, why, and what to do about it."""
+    cause = str(getattr(error, "explanation", None) or error).strip().splitlines()
+    reason = cause[0] if cause else type(error).__name__
+    return f"The container engine at {address} could not {doing}: {reason}. {_remedy(reason, error)}"
+
+
+def _remedy(reason: str, error: BaseException) -> str:
+    lower = reason.lower()
+    if "no space left" in lower:
+        return "Free some disk space (`docker system df` shows what takes it)."
+    if "toomanyrequests" in lower or "rate limit" in lower:
+        return "The registry limits pulls: `docker login`, or wait."
+    if "permission denied" in lower and ("socket" in lower or "connection" in lower):
+        return "Your user may not use its socket: join the group `docker`, or use rootless Docker or Podman."
+    if getattr(error, "response", None) is None:
+        return "Is the daemon running? `endless doctor` checks it."
+    return "`endless doctor` checks the engine."

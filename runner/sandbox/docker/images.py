@@ -1,0 +1,167 @@
+"""Environments turned into images: the base image, our own setup scripts on top of it, imported build contexts."""
+
+import hashlib
+import io
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from runner.domain.errors import EngineError, MissingRequirement
+from runner.domain.task import AGENT_HOME, AGENT_USER, Environment
+from runner.sandbox.base import BuildFailure
+from runner.sandbox.docker.archive import archive, folder_archive
+from runner.sandbox.docker.attached import Attached, collect_tail
+from runner.sandbox.docker.containers import IMAGE, MARK, OWNER, RUN, build_options, created
+from runner.sandbox.docker.dockerfile import LOG_BYTES, DockerfileBuild, private
+from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.trouble import infrastructure
+from runner.schema import Sandbox as Settings
+from runner.share import share_dir
+
+BASE_SECONDS = 1800.0
+"""The base image may have to fetch packages over a slow line; it is built once."""
+FINISH_SECONDS = 60.0
+_PROCEDURE = "1"
+"""Part of every tag: raise it when the way images are made changes."""
+_SCRIPTS = "/.endless-setup"
+# What the exported Dockerfile does after the script: root's leftovers in the agent's home become the agent's.
+_FINISH = f"""
+rm -rf {_SCRIPTS}
+find {AGENT_HOME} -user root -group root -exec chown -h {AGENT_USER}:{AGENT_USER} {{}} +
+"""
+
+
+class Images:
+    """Builds images and finds built ones; a tag names its content."""
+
+    def __init__(self, engine: Engine, settings: Settings, run: str) -> None:
+        self._engine, self._settings, self._run = engine, settings, run
+        self._base_lock = threading.Lock()
+
+    def build(self, environment: Environment, timeout: float) -> str | BuildFailure:
+        """The tag of an environment's image. Raises EngineError, MissingRequirement."""
+        if environment.context is not None:
+            return self._build_context(environment.context, timeout)
+        base = self._base()
+        tag = _tag("task", base, environment.setup, environment.start)
+        if self._exists(tag):
+            return tag
+        return self._build_setup(base, tag, environment.setup, timeout) or tag
+
+    def remove(self, tag: str) -> None:
+        """Forget an image. One that is gone already, or still in use, is left alone. Raises EngineError."""
+        from docker.errors import APIError, ImageNotFound
+
+        with self._engine.trouble("remove an image"):
+            try:
+                self._engine.client.images.remove(tag)
+            except ImageNotFound:
+                return
+            except APIError as error:
+                if error.status_code != 409:
+                    raise
+
+    def _exists(self, tag: str) -> bool:
+        from docker.errors import ImageNotFound
+
+        with self._engine.trouble("look for an image"):
+            try:
+                self._engine.client.images.get(tag)
+            except ImageNotFound:
+                return False
+        return True
+
+    def _base(self) -> str:
+        """The base image's tag, built if need be, by one thread."""
+        text = (share_dir("sandboxes") / "base" / "Dockerfile").read_text(encoding="utf-8")
+        tag = _tag("base", text, self._settings.base_image)
+        with self._base_lock:
+            if not self._exists(tag):
+                self._build_base(text, tag)
+        return tag
+
+    def _build_base(self, text: str, tag: str) -> None:
+        context = io.BytesIO(archive({"Dockerfile": text.encode()}, mode=0o644))
+        failure = self._dockerfile(tag, BASE_SECONDS, {"BASE": self._settings.base_image}).run(self._engine, context)
+        if failure is not None:
+            end = failure.log.strip()[-1000:]
+            raise MissingRequirement(f"The base image (FROM {self._settings.base_image}) does not build:\n{end}")
+
+    def _build_context(self, folder: Path, timeout: float) -> str | BuildFailure:
+        dockerfile = (folder / "Dockerfile").read_text(encoding="utf-8", errors="replace")
+        with folder_archive(folder, lambda path: not private(path, dockerfile)) as context:
+            tag = _tag("task", _digest(context))
+            context.seek(0)
+            if self._exists(tag):
+                return tag
+            return self._dockerfile(tag, timeout).run(self._engine, context) or tag
+
+    def _dockerfile(self, tag: str, timeout: float, args: Mapping[str, str] | None = None) -> DockerfileBuild:
+        settings = self._settings
+        return DockerfileBuild(
+            tag=tag,
+            timeout=timeout,
+            args=args or {},
+            network=settings.build_network,
+            env=tuple(settings.build_env),
+            labels={MARK: IMAGE, RUN: self._run},
+        )
+
+    def _build_setup(self, base: str, tag: str, setup: str, timeout: float) -> BuildFailure | None:
+        """Run the script in a container and keep the result. Unlike a Dockerfile's RUN, this can be limited, timed
+        and, after a kill -9, reaped; and the variables handed to it stay out of the image."""
+        with created(self._engine, base, self._run, **build_options(self._engine, self._settings)) as container:
+            with self._engine.trouble("start a build"):
+                container.put_archive("/", archive({f"{_SCRIPTS[1:]}/setup.sh": setup.encode()}))
+                container.start()
+            name = str(container.id)
+            code, log, late = self._execute(name, ["bash", f"{_SCRIPTS}/setup.sh"], timeout)
+            if code != 0 or late:
+                return self._judge(code, log, late)
+            code, log, late = self._execute(name, ["bash", "-ec", _FINISH], FINISH_SECONDS)
+            if code != 0 or late:
+                return BuildFailure(log=f"after the setup script: {log}", timed_out=late)
+            with self._engine.trouble("keep a built image"):
+                container.kill()
+                repository, _, version = tag.partition(":")
+                container.commit(repository, version, changes=self._changes())
+        return None
+
+    def _execute(self, container: str, argv: list[str], seconds: float) -> tuple[int | None, str, bool]:
+        """Exit code, the log's end, and whether time ran out."""
+        settings = self._settings
+        env = {name: os.environ[name] for name in settings.build_env if name in os.environ}
+        env |= {"DEBIAN_FRONTEND": "noninteractive", "HOME": "/root", "LANG": "C.UTF-8"}
+        attached = Attached(self._engine, container, argv, user="0:0", cwd="/", env=env, stdin=False)
+        try:
+            log, late = collect_tail(attached, seconds, LOG_BYTES)
+            code = None if late else attached.exit_code()
+        finally:
+            attached.close()
+        return code, log.decode("utf-8", "replace"), late
+
+    def _judge(self, code: int | None, log: str, late: bool) -> BuildFailure:
+        """A failed script is the script's fault, unless its log shows otherwise. Raises EngineError."""
+        cause = "" if late else infrastructure(log, network=self._settings.build_network != "none")
+        if cause:
+            raise EngineError(f"A setup script failed on infrastructure: {cause}. Check the network and the disk.")
+        return BuildFailure(log=log if late else f"{log.rstrip()}\n(exit code {code})", timed_out=late)
+
+    def _changes(self) -> list[str]:
+        """The image's own settings. Containers inherit labels, so the build container's must not stay alive in it."""
+        marks = f'LABEL {MARK}="{IMAGE}" {RUN}="{self._run}" {OWNER}=""'
+        return [f"WORKDIR {AGENT_HOME}", f"USER {AGENT_USER}", "ENTRYPOINT []", 'CMD ["/bin/bash"]', marks]
+
+
+def _digest(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while chunk := file.read(1 << 20):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _tag(kind: str, *content: str) -> str:
+    digest = hashlib.sha256("\0".join([_PROCEDURE, *content]).encode()).hexdigest()
+    return f"endless-{kind}:{digest[:20]}"

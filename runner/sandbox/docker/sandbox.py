@@ -1,0 +1,136 @@
+"""One started container: the agent's shell in it, and programs executed beside the agent."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from runner.domain.errors import EngineError
+from runner.domain.task import AGENT_HOME
+from runner.sandbox.base import BuildFailure, ExecResult, Role
+from runner.sandbox.docker.attached import Attached, collect
+from runner.sandbox.docker.engine import Engine
+from runner.sandbox.shell import AGENT_ENV, Shell
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+log = logging.getLogger(__name__)
+
+USERS = {Role.AGENT: "1000:1000", Role.ROOT: "0:0"}
+HELPER_SECONDS = 20.0
+START_SECONDS = 30.0
+# The script's services keep its output open for as long as they live, so it goes to a file that has no name any more.
+_START = """
+log=$(mktemp) || exit 1
+bash -c "$1" </dev/null >"$log" 2>&1; code=$?
+((code == 0)) || tail -c 4000 "$log"
+rm -f "$log"; exit "$code"
+"""
+
+
+class DockerSandbox:
+    """See ``base.Sandbox``. Used by one thread at a time."""
+
+    def __init__(self, engine: Engine, container: "Container", limit: int) -> None:
+        """``container`` runs; ``limit`` caps one program's output in bytes. Raises EngineError."""
+        self._engine, self._container, self._limit = engine, container, limit
+        self._id = str(container.id)
+        with engine.trouble("look at a container"):
+            config = engine.client.api.inspect_container(self._id)["Config"]
+        image_env = dict(line.partition("=")[::2] for line in config.get("Env") or [])
+        # An image may add to PATH and set variables of its own; a program beside the agent gets none of them.
+        self._agent_env = {**AGENT_ENV, "PATH": image_env.get("PATH", AGENT_ENV["PATH"])}
+        self._no_env = dict.fromkeys(image_env, "") | {"PATH": AGENT_ENV["PATH"]}
+        self._folder = config.get("WorkingDir") or AGENT_HOME
+        self._touched = False
+        self._shell = Shell(open=self._open, execute=self._execute, limit=limit, home=AGENT_HOME, start=self._folder)
+
+    def run(self, command: str, *, timeout: float) -> ExecResult:
+        """See ``base.Sandbox.run``."""
+        self._touched = True
+        return self._shell.run(command, timeout)
+
+    def quiesce(self) -> None:
+        """See ``base.Sandbox.quiesce``: the container restarts, which nothing in it survives."""
+        self._shell.close()
+        if self._touched:
+            self._restart()
+            self._touched = False
+
+    def exec(
+        self, argv: Sequence[str], *, role: Role, timeout: float, stdin: bytes = b"", cwd: str = "/"
+    ) -> ExecResult:
+        """See ``base.Sandbox.exec``. A program that overruns its time or output ends with everything else in the
+        container: it restarts. Raises EngineError, also when the program does not exist."""
+        began = time.monotonic()
+        self._touched |= role is Role.AGENT
+        attached = self._attach(argv, USERS[role], cwd, self._no_env, stdin=bool(stdin))
+        try:
+            if stdin:
+                self._feed(attached, stdin)
+            output, stop = collect(attached, timeout, self._limit)
+            code = None if stop else attached.exit_code()
+        finally:
+            attached.close()
+        if stop:
+            self._shell.close()
+            self._restart()
+        if code in (126, 127) and output.startswith(b"OCI runtime exec failed"):
+            raise EngineError(f"{argv[0]} could not be executed in the container: {output.decode('utf-8', 'replace')}")
+        seconds = time.monotonic() - began
+        return ExecResult(
+            output=output, exit_code=code, seconds=seconds, timed_out=stop == "time", truncated=stop == "flood"
+        )
+
+    def start_services(self, script: str) -> BuildFailure | None:
+        """Run a task's start script as the agent; None is success. What it left running stays. Raises EngineError."""
+        self._touched = True
+        argv = ["bash", "--norc", "--noprofile", "-c", _START, "start", script]
+        attached = self._attach(argv, USERS[Role.AGENT], self._folder, self._agent_env, stdin=False)
+        try:
+            output, stop = collect(attached, START_SECONDS, self._limit)
+            code = None if stop else attached.exit_code()
+        finally:
+            attached.close()
+        if code == 0:
+            return None
+        said = output.decode("utf-8", "replace").rstrip()
+        why = f"did not return within {START_SECONDS:.0f} s" if stop else f"ended with exit code {code}"
+        return BuildFailure(log=f"{said}\nstart.sh {why}".lstrip(), timed_out=bool(stop))
+
+    def close(self) -> None:
+        """Let go of the shell; whoever made the container removes it."""
+        self._shell.close()
+
+    def _open(self, argv: Sequence[str], cwd: str | None) -> Attached:
+        """The shell's transport. Where the container has died or is full of processes, it restarts first."""
+        try:
+            return self._attach(argv, USERS[Role.AGENT], cwd or "/", self._agent_env)
+        except EngineError as error:
+            log.debug("opening a shell failed, restarting the container: %s", error)
+            self._restart()
+            return self._attach(argv, USERS[Role.AGENT], cwd or "/", self._agent_env)
+
+    def _execute(self, argv: Sequence[str]) -> None:
+        attached = self._attach(argv, USERS[Role.AGENT], "/", self._agent_env, stdin=False)
+        try:
+            collect(attached, HELPER_SECONDS, self._limit)
+        finally:
+            attached.close()
+
+    def _attach(
+        self, argv: Sequence[str], user: str, cwd: str, env: Mapping[str, str], *, stdin: bool = True
+    ) -> Attached:
+        return Attached(self._engine, self._id, argv, user=user, cwd=cwd, env=env, stdin=stdin)
+
+    def _feed(self, attached: Attached, stdin: bytes) -> None:
+        try:
+            attached.send(stdin)
+        except OSError as error:
+            log.debug("a program did not read all of its input: %s", error)
+        attached.finish()
+
+    def _restart(self) -> None:
+        with self._engine.trouble("restart a container"):
+            self._container.restart(timeout=0)

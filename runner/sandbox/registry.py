@@ -1,0 +1,76 @@
+"""Which backend a recipe's ``sandbox.backend`` means; modules are imported only when their backend is asked for."""
+
+import difflib
+import importlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from runner.domain.errors import MissingRequirement, RecipeError
+from runner.sandbox.base import Backend, Probe
+from runner.schema import Sandbox as Settings
+
+log = logging.getLogger(__name__)
+
+BACKENDS = {
+    "docker": "runner.sandbox.docker:DockerBackend",
+    "local": "runner.sandbox.local:LocalBackend",
+    "null": "runner.sandbox.null:NullBackend",
+}
+AUTO = ("docker", "local")
+"""What ``auto`` tries, in this order."""
+
+Make = Callable[[Settings, Path, str], Backend]
+
+
+def open_backend(config: Settings, *, cache: Path, run_label: str) -> Backend:
+    """The backend of a recipe, known to work on this machine.
+
+    ``cache`` is a folder for what is made once; ``run_label`` marks what this run leaves in an engine. Raises
+    RecipeError for an unknown name and MissingRequirement for a backend that cannot work here.
+    """
+    if config.backend == "auto":
+        return _first_that_works(config, cache, run_label)
+    backend = _find(config.backend)(config, cache, run_label)
+    probe = backend.probe()
+    if not probe.ok:
+        raise MissingRequirement(f"sandbox.backend={config.backend} does not work here: {_why(probe)}")
+    return backend
+
+
+def probe_all(config: Settings | None = None, cache: Path = Path()) -> dict[str, Probe]:
+    """What each backend that ``auto`` may pick says about this machine."""
+    return {name: _find(name)(config or Settings(), cache, "probe").probe() for name in AUTO}
+
+
+def _first_that_works(config: Settings, cache: Path, run_label: str) -> Backend:
+    refused: list[str] = []
+    for name in AUTO:
+        backend = _find(name)(config, cache, run_label)
+        probe = backend.probe()
+        if probe.ok:
+            because = f" ({'; '.join(refused)})" if refused else ""
+            log.info("sandbox: %s, %s%s", name, probe.detail, because)
+            return backend
+        refused.append(f"{name}: {probe.detail}")
+        log.debug("sandbox %s does not work here: %s", name, _why(probe))
+    raise MissingRequirement(f"No sandbox works on this machine. {' '.join(refused)} `endless doctor` says more.")
+
+
+def _find(name: str) -> Make:
+    """The class behind a name or a ``module:Class``. Raises RecipeError."""
+    module, colon, attribute = BACKENDS.get(name, name).partition(":")
+    if not colon:
+        names = ["auto", *BACKENDS]
+        near = difflib.get_close_matches(name, names, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"valid: {', '.join(names)}, or module:Class."
+        raise RecipeError(f"sandbox.backend={name} is not a backend; {hint}")
+    try:
+        made: Make = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise RecipeError(f"sandbox.backend={name} cannot be loaded: {error}") from error
+    return made
+
+
+def _why(probe: Probe) -> str:
+    return f"{probe.detail} {probe.remedy}".strip()
