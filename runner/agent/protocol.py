@@ -13,7 +13,6 @@ CHARS_PER_TOKEN = 4
 """How text is measured before a provider has counted it. English and code run at 3.5 to 4.5."""
 
 _THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
-_ORPHAN_CLOSE = re.compile(r"\A.*</think>", re.DOTALL)
 _COMMAND = re.compile(r"<command>(.*?)</command>", re.DOTALL)
 _DONE = re.compile(r"<action>\s*done\s*</action>")
 _ANY_TAG = re.compile(r"</?(?:command|action)>")
@@ -63,10 +62,11 @@ def strip_thoughts(reply: str) -> str | None:
 
     Chat templates of reasoning models open the thought themselves, so a reply may begin inside one.
     """
+    opened, closed = reply.find("<think>"), reply.find("</think>")
+    if closed >= 0 and (opened < 0 or closed < opened):
+        reply = reply[closed + len("</think>") :]
     text = _THOUGHTS.sub("", reply)
-    if "<think>" in text:
-        return None
-    return _ORPHAN_CLOSE.sub("", text)
+    return None if "<think>" in text else text
 
 
 def _command(text: str) -> Action:

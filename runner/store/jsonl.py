@@ -5,7 +5,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,8 @@ class JsonLines:
                 if os.write(self._fd, line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError:
-                os.ftruncate(self._fd, end)
+                with suppress(OSError):  # what cannot be cut now is healed on the next opening
+                    os.ftruncate(self._fd, end)
                 raise
         with storage_errors(self.path):
             os.fsync(self._fd)

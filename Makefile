@@ -1,0 +1,40 @@
+# Two commands are all a newcomer needs: `make quickstart` and `make test`. Each does its own set-up in .venv.
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The first Python of 3.12 and 3.11 that really starts.
+PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && echo $$p && break; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: quickstart test check format clean
+
+quickstart: $(VENV)/.ready  ## the whole pipeline on recorded model replies: no key, no GPU, no Docker
+	@$(BIN)/endless run quickstart
+
+test: $(VENV)/.ready-dev  ## all tests; those that need an absent engine are skipped with the reason
+	@$(BIN)/pytest -q
+
+check: $(VENV)/.ready-dev  ## formatting, lint, types, layers
+	@$(BIN)/ruff format --check -q .
+	@$(BIN)/ruff check -q .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+format: $(VENV)/.ready-dev
+	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
+
+clean:  ## forget the environment; results in outputs/ stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "error: needs Python 3.11 or 3.12 (with venv); name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 2; }
+	@echo "setting up $(VENV) (about two minutes, once)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: pyproject.toml | $(BIN)/python
+	@$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml | $(BIN)/python
+	@$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.ready
