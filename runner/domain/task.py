@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,6 @@ AGENT_USER = "user"
 """The login name of the agent inside every sandbox; its uid and gid are 1000, its home is ``AGENT_HOME``."""
 
 AGENT_HOME = "/home/user"
-
-PRIVATE_NAMES = frozenset(
-    {"task.json", "test_initial_state.py", "test_final_state.py", "test.sh", "tests", "solution", "solve.sh", "private"}
-)
-"""Names at the top of an imported build context that hold privileged material: they never enter a build."""
 
 Labels = Mapping[str, str]
 """One value per taxonomy dimension: ``{"category": "log analysis", ...}``."""
@@ -71,3 +67,15 @@ class Task:
     def slot(self) -> str:
         """The task's part of a journal slot: its draw when it has one, else its id."""
         return self.id if self.draw is None else f"{self.draw:06d}"
+
+
+_HIDDEN = ("test_*.py", "test.sh", "tests", "solve.sh", "solution", "private")
+
+
+def is_private(name: str, dockerfile: str) -> bool:
+    """Whether a name at the top of an imported build context must not enter a build.
+
+    That is the description that holds the truth, and tests and solutions that lie beside the Dockerfile, unless the
+    Dockerfile itself names them (a task about somebody's tests, say).
+    """
+    return name == "task.json" or (any(fnmatchcase(name, hidden) for hidden in _HIDDEN) and name not in dockerfile)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runner.domain.errors import TaskFormatError, UserError
-from runner.domain.task import PRIVATE_NAMES, Task
+from runner.domain.task import Task, is_private
 from runner.store.harbor import folder as harbor
 from runner.store.jsonl import storage_errors
 
@@ -88,9 +88,10 @@ def _write_files(root: Path, files: dict[str, str]) -> None:
 
 def _copy_context(context: Path, target: Path) -> None:
     """Copy a build context without the privileged files that some task makers leave in it."""
+    dockerfile = (context / "Dockerfile").read_text("utf-8", "replace")
 
     def private(folder: str, names: list[str]) -> list[str]:
-        return [name for name in names if name in PRIVATE_NAMES] if Path(folder) == context else []
+        return [name for name in names if is_private(name, dockerfile)] if Path(folder) == context else []
 
     shutil.copytree(context, target, symlinks=True, ignore=private, dirs_exist_ok=True)
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -128,12 +127,3 @@ def _tail(log: IO[bytes]) -> str:
     size = log.seek(0, os.SEEK_END)
     log.seek(max(0, size - LOG_BYTES))
     return log.read().decode("utf-8", "replace")
-
-
-def private(path: Path, dockerfile: str) -> bool:
-    """A file of an imported task's build context that must not enter it: the description that holds the truth, and
-    tests beside the Dockerfile, unless the Dockerfile itself copies them."""
-    if len(path.parts) != 1:
-        return False
-    hidden_test = path.match("test_*.py") and path.name not in dockerfile
-    return path.name == "task.json" or hidden_test

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import IO
 
 from runner.domain.errors import EngineError, MissingRequirement
-from runner.domain.task import AGENT_HOME, AGENT_USER, Environment
+from runner.domain.task import AGENT_HOME, AGENT_USER, Environment, is_private
 from runner.sandbox.base import BuildFailure
 from runner.sandbox.docker.archive import archive, folder_archive
 from runner.sandbox.docker.attached import Attached, collect_tail
 from runner.sandbox.docker.containers import IMAGE, MARK, OWNER, RUN, build_options, created
-from runner.sandbox.docker.dockerfile import LOG_BYTES, DockerfileBuild, private
+from runner.sandbox.docker.dockerfile import LOG_BYTES, DockerfileBuild
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.trouble import infrastructure
 from runner.schema import Sandbox as Settings
@@ -91,7 +91,7 @@ class Images:
 
     def _build_context(self, folder: Path, timeout: float) -> str | BuildFailure:
         dockerfile = (folder / "Dockerfile").read_text(encoding="utf-8", errors="replace")
-        with folder_archive(folder, lambda path: not private(path, dockerfile)) as context:
+        with folder_archive(folder, lambda path: not is_private(path.parts[0], dockerfile)) as context:
             tag = _tag("task", _digest(context))
             context.seek(0)
             if self._exists(tag):

@@ -1,0 +1,251 @@
+"""The work behind ``endless tasks check``: is a task, ours or anyone's, sound?
+
+Sound is: its environment builds, its initial test passes there, its final test fails there, and passes once the
+oracle (if there is one) has run. Each of the three runs in a sandbox of its own.
+"""
+
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from runner.domain.episode import Outcome
+from runner.domain.errors import EngineError, InfraError, MissingRequirement, StorageError, TaskFormatError, UserError
+from runner.domain.task import Task
+from runner.grading.oracle import run_oracle
+from runner.grading.verify import Verdict, verify
+from runner.sandbox.base import Backend, BuildFailure, Image
+from runner.store.tasks import find_tasks, read_task
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TAIL = 500
+"""Characters of a log that a reason quotes."""
+_MISSING_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '([^']+)'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """What was found. Each step holds its own outcome, or None when it was not reached or the task has no such part."""
+
+    id: str
+    build: Outcome | None = None
+    initial: Outcome | None = None
+    final: Outcome | None = None
+    """The final test's outcome on the untouched environment: ``fail`` is right."""
+    oracle: Outcome | None = None
+    """The final test's outcome after the oracle: ``pass`` is right."""
+    outcome: Outcome
+    seconds: float
+    reason: str = ""
+    """What is wrong, step by step; empty when nothing is."""
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object of ``--json``."""
+        steps = {name: getattr(self, name) for name in ("build", "initial", "final", "oracle")}
+        values = {name: None if outcome is None else outcome.value for name, outcome in steps.items()}
+        return {
+            "id": self.id,
+            **values,
+            "outcome": self.outcome.value,
+            "seconds": round(self.seconds, 2),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How often infrastructure trouble is met with another try."""
+
+    tries: int = 3
+    backoff_seconds: float = 1.0
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Run ``work``; retried with doubling delays. Raises the last InfraError."""
+        for trial in range(1, self.tries):
+            try:
+                return work()
+            except StorageError:
+                raise
+            except InfraError:
+                time.sleep(self.backoff_seconds * 2 ** (trial - 1))
+        return work()
+
+
+def check_paths(
+    paths: Iterable[Path], backend: Backend, *, concurrency: int = 4, patience: Patience = Patience()
+) -> Iterator[CheckResult]:
+    """Check every task at or below the paths, ``concurrency`` at once; results come in the order of the paths.
+
+    Raises UserError for a path without tasks, before anything is built.
+    """
+    folders = [folder for path in paths for folder in _tasks_below(path)]
+
+    def check(folder: Path) -> CheckResult:
+        return check_folder(folder, backend, patience=patience)
+
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="check") as pool:
+        queue = iter(folders)
+        hand: deque[Future[CheckResult]] = deque(pool.submit(check, f) for f in islice(queue, 2 * concurrency))
+        try:
+            while hand:
+                yield hand.popleft().result()
+                hand.extend(pool.submit(check, folder) for folder in islice(queue, 1))
+        finally:
+            for future in hand:
+                future.cancel()
+
+
+def check_folder(folder: Path, backend: Backend, *, patience: Patience = Patience()) -> CheckResult:
+    """Check the task in a folder. A folder that cannot be read as one is a failed task, with the reason."""
+    try:
+        task = read_task(folder)
+    except TaskFormatError as error:
+        return CheckResult(id=folder.name, outcome=Outcome.FAIL, seconds=0.0, reason=str(error))
+    return check_task(task, backend, patience=patience)
+
+
+def check_task(task: Task, backend: Backend, *, patience: Patience = Patience()) -> CheckResult:
+    """Check one task. Infrastructure trouble that stays is the outcome ``infra``, never the task's failure."""
+    began = time.monotonic()
+    findings = _Findings()
+    try:
+        _Check(task, backend, patience, findings).run()
+    except (InfraError, MissingRequirement) as error:
+        findings.set(findings.step, Outcome.INFRA, f"{findings.step}: {error}")
+    return findings.result(task.id, time.monotonic() - began)
+
+
+@dataclass
+class _Findings:
+    """What is known of a task so far."""
+
+    step: str = "build"
+    """The step that is under way."""
+    steps: dict[str, Outcome] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+    def set(self, step: str, outcome: Outcome, reason: str = "") -> None:
+        self.steps[step] = outcome
+        if reason:
+            self.reasons.append(reason)
+
+    def result(self, task_id: str, seconds: float) -> CheckResult:
+        outcome = Outcome.FAIL if self.reasons else Outcome.PASS
+        if Outcome.INFRA in self.steps.values():
+            outcome = Outcome.INFRA
+        reason = "; ".join(self.reasons)
+        return CheckResult(id=task_id, outcome=outcome, seconds=seconds, reason=reason, **self.steps)
+
+
+@dataclass(frozen=True)
+class _Check:
+    """The steps. A wrong initial test does not keep the final one from being tried: one check tells all."""
+
+    task: Task
+    backend: Backend
+    patience: Patience
+    findings: _Findings
+
+    def run(self) -> None:
+        """Raises InfraError, MissingRequirement."""
+        image = self.patience.call(self._build)
+        if image is None:
+            return
+        try:
+            self._tests(image)
+        finally:
+            self._remove(image)
+
+    def _build(self) -> Image | None:
+        built = self.backend.build(self.task.environment, timeout=self.task.limits.build_seconds)
+        if isinstance(built, BuildFailure):
+            limit = f" (longer than {self.task.limits.build_seconds:g} s)" if built.timed_out else ""
+            self.findings.set("build", Outcome.FAIL, f"the environment does not build{limit}: {_tail(built.log)}")
+            return None
+        self.findings.set("build", Outcome.PASS)
+        return built
+
+    def _tests(self, image: Image) -> None:
+        task = self.task
+        if task.initial_test:
+            verdict = self._verdict("initial", image, task.initial_test)
+            said = "" if verdict.passed else _complaint("the initial test fails on the untouched environment", verdict)
+            self.findings.set("initial", _outcome(verdict), said)
+        verdict = self._verdict("final", image, task.final_test)
+        self.findings.set("final", _outcome(verdict), _final_reason(verdict))
+        if task.solution:
+            verdict = self._verdict("oracle", image, task.final_test, task.solution)
+            said = "" if verdict.passed else _complaint("the final test fails after the oracle", verdict)
+            self.findings.set("oracle", _outcome(verdict), said)
+
+    def _verdict(self, step: str, image: Image, test: str, solution: str = "") -> Verdict:
+        """A test's verdict in a fresh sandbox, after the solution if there is one. Raises InfraError."""
+        self.findings.step = step
+        limits = self.task.limits
+
+        images = [image]
+
+        def attempt() -> Verdict:
+            with self.backend.start(images.pop() if images else self._rebuild()) as sandbox:
+                if solution:
+                    run_oracle(sandbox, solution, timeout=limits.agent_seconds)
+                return verify(sandbox, self.backend.grader, test, timeout=limits.verifier_seconds)
+
+        return self.patience.call(attempt)
+
+    def _rebuild(self) -> Image:
+        """Before another try: a task with the same environment may have removed the image. Raises EngineError."""
+        built = self.backend.build(self.task.environment, timeout=self.task.limits.build_seconds)
+        if isinstance(built, BuildFailure):
+            raise EngineError(f"the environment built at first, but not again: {_tail(built.log)}")
+        return built
+
+    def _remove(self, image: Image) -> None:
+        try:
+            self.backend.remove_image(image)
+        except InfraError as error:
+            log.warning("the image of task %s stays: %s", self.task.id, error)
+
+
+def _tasks_below(path: Path) -> Iterator[Path]:
+    folders = find_tasks(path)
+    first = next(folders, None)
+    if first is None:
+        raise UserError(f"no tasks in {path}: a task is a folder with a task.toml and an instruction.md")
+    yield first
+    yield from folders
+
+
+def _outcome(verdict: Verdict) -> Outcome:
+    return Outcome.PASS if verdict.passed else Outcome.FAIL
+
+
+def _final_reason(verdict: Verdict) -> str:
+    """What is wrong with the final test's verdict on the untouched environment; empty when it rightly fails."""
+    if verdict.passed:
+        return "the final test passes on the untouched environment"
+    if not verdict.by_assertion:
+        return _complaint("the final test does not run on the untouched environment", verdict)
+    return ""
+
+
+def _complaint(what: str, verdict: Verdict) -> str:
+    module = _MISSING_MODULE.search(verdict.log)
+    if module and not verdict.by_assertion:
+        needs = f"it imports {module[1]!r}, which the grader's Python does not have (the standard library and pytest)"
+        return f"{what}: {needs}"
+    return f"{what}: {_tail(verdict.log)}"
+
+
+def _tail(log: str) -> str:
+    text = log.strip()
+    return text if len(text) <= _TAIL else f"[...] {text[-_TAIL:]}"
