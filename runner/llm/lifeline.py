@@ -12,10 +12,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import psutil
 
-_GRACE_SECONDS = 10.0
+_GRACE_SECONDS = 5.0
+_POLL_SECONDS = 0.05
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -44,12 +46,21 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-    psutil.wait_procs([p for p in family if p.pid != child.pid], timeout=_GRACE_SECONDS)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(_GRACE_SECONDS)
+    end = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < end and any(_alive(process) for process in family):
+        time.sleep(_POLL_SECONDS)
     for process in [*family, *psutil.Process().children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_GRACE_SECONDS)
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _adopt_orphans() -> None:
