@@ -17,9 +17,9 @@ _SETUP = f"""
 # The task.
 USER root
 WORKDIR /
-COPY setup.sh /tmp/setup.sh
-RUN bash /tmp/setup.sh \\
- && rm -f /tmp/setup.sh \\
+COPY setup.sh /.endless-setup/setup.sh
+RUN DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8 HOME=/root bash /.endless-setup/setup.sh \\
+ && rm -rf /.endless-setup \\
  && find {AGENT_HOME} -user root -group root -exec chown -h {AGENT_USER}:{AGENT_USER} {{}} +
 """
 _SERVICES = """

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 AGENT = 1000
-STARTED_WITH_THE_CONTAINER = 1.0  # seconds
 
 
 class Count:
@@ -34,24 +33,24 @@ class Count:
 
 
 def end_agent_processes() -> None:
-    """Kill what the agent left running; what started with the container (its main process, services) stays."""
-    started = {int(path.parent.name): times(path) for path in Path("/proc").glob("[0-9]*/stat")}
-    begin = started.get(1) or 0.0
-    for pid, start in started.items():
-        if start is not None and start - begin > STARTED_WITH_THE_CONTAINER and owner(pid) == AGENT:
+    """Kill what the agent left running. The container's main process and its children have a session of their own,
+    which nothing that was executed in the container later can join: they stay, or the container would end."""
+    main = session(1)
+    for path in Path("/proc").glob("[0-9]*"):
+        pid = int(path.name)
+        if owner(pid) == AGENT and session(pid) != main:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
 
 
-def times(stat: Path) -> float | None:
-    """When a process started, in seconds after boot; None when it is gone."""
+def session(pid: int) -> int | None:
+    """A process's session; None when it is gone."""
     try:
-        fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
+        return os.getsid(pid)
+    except ProcessLookupError:
         return None
-    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def owner(pid: int) -> int | None:
