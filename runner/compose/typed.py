@@ -1,8 +1,8 @@
 """A plain mapping into the schema's frozen dataclasses, strictly: unknown keys, wrong types and wrong names are errors.
 
-Hydra lets ``+group.typo=3`` and any key of a recipe file pass; here is where they stop. Written out rather than merged into
-an OmegaConf structured config: frozen dataclasses are read-only there (2.3) at every level, and a message that names the key, the type in
-plain words and the nearest valid name needs the hints anyway.
+Hydra lets ``+group.typo=3`` and any key of a recipe file pass; here is where they stop. Written out rather than merged
+into an OmegaConf structured config: there (2.3) frozen dataclasses are read-only at every level, and a message that
+names the key, the type in plain words and the nearest valid name needs the type hints anyway.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from runner.compose.manual import key_names, type_name
-from runner.compose.suggest import did_you_mean, nearest_keys, phrase
+from runner.compose.suggest import did_you_mean, nearest, phrase
 from runner.domain.errors import RecipeError
 from runner.schema import Config
 
@@ -23,6 +23,11 @@ def to_config(values: Mapping[str, Any]) -> Config:
     config = _decode(Config, dict(values), "")
     assert isinstance(config, Config)
     return config
+
+
+def decode_section(section: type, values: Mapping[str, Any], key: str) -> Any:
+    """One section of the schema on its own, named ``key`` in errors. Raises RecipeError."""
+    return _section(section, values, key)
 
 
 def _decode(hint: Any, value: Any, key: str) -> Any:
@@ -59,7 +64,9 @@ def _section(section: Any, values: Mapping[Any, Any], key: str) -> Any:
 
 def _unknown(section: Any, name: str, prefix: str) -> str:
     names = [field.name for field in dataclasses.fields(section)]
-    hint = did_you_mean(name, names) or phrase(nearest_keys(prefix + name, key_names()))
+    hint = phrase(
+        [prefix + near for near in nearest(name, names)] or [key for key in key_names() if key.endswith(f".{name}")]
+    )
     owner = prefix.rstrip(".") or "a recipe"
     return f"unknown key {prefix}{name}" + (hint or f"; {owner} has {', '.join(names)}")
 

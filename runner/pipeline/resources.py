@@ -2,10 +2,13 @@
 
 import logging
 import threading
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
-from runner.llm.base import Client
+from runner.llm.base import Client, Completion, Request
 from runner.llm.factory import Clients, check_budget, check_model
+from runner.phases.work import Stopped
 from runner.pipeline.layout import Outputs, RunFolder
 from runner.sandbox.base import Backend
 from runner.sandbox.registry import open_backend
@@ -18,11 +21,29 @@ ROLES = {"generate": "generator", "filter": "solver"}
 """Which model a phase calls."""
 
 
+@dataclass(frozen=True)
+class StoppableClient:
+    """Asks nothing any more once a stop is wanted: what is in flight is answered, journaled and then left."""
+
+    inner: Client
+    stop: Event
+
+    def complete(self, request: Request) -> Completion:
+        """The inner client's answer. Raises Stopped instead of asking."""
+        if self.stop.is_set():
+            raise Stopped("interrupted")
+        return self.inner.complete(request)
+
+    def close(self) -> None:
+        """The inner client belongs to its room, which closes it."""
+
+
 class RunResources:
     """Implements ``phases.base.Resources``. A context manager; thread-safe."""
 
-    def __init__(self, config: Config, outputs: Outputs, run: RunFolder) -> None:
+    def __init__(self, config: Config, outputs: Outputs, run: RunFolder, stop: Event) -> None:
         self._config = config
+        self._stop = stop
         self._outputs = outputs
         self._run = run
         self._lock = threading.RLock()
@@ -42,7 +63,8 @@ class RunResources:
                     recipes=share_dir("recipes"),
                     record=Path(record) if record else None,
                 )
-            return self._clients.open(getattr(self._config.models, role), role)
+            client = self._clients.open(getattr(self._config.models, role), role)
+            return StoppableClient(client, self._stop)
 
     def backend(self) -> Backend:
         """The sandboxes. Raises UserError."""

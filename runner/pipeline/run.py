@@ -62,7 +62,7 @@ def run_recipe(recipe: Recipe, *, watcher: Watcher, tracker: Tracker, stop: Even
     check_requirements(config, todo)
     folder.freeze(recipe.text)
     with ExitStack() as stack:
-        resources = stack.enter_context(RunResources(config, outputs, folder))
+        resources = stack.enter_context(RunResources(config, outputs, folder, stop))
         run = _Run(recipe, steps, outputs, folder, resources, _Watchers(watcher, tracker), tracker, stop)
         tracker.begin(run.info())
         return run.go(todo)
