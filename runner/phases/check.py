@@ -19,7 +19,7 @@ from runner.domain.episode import Outcome
 from runner.domain.errors import EngineError, InfraError, MissingRequirement, StorageError, TaskFormatError, UserError
 from runner.domain.task import Task
 from runner.grading.oracle import run_oracle
-from runner.grading.verify import Verdict, verify
+from runner.grading.verify import Reason, Verdict, verify
 from runner.sandbox.base import Backend, BuildFailure, Image
 from runner.store.tasks import find_tasks, read_task
 
@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 _TAIL = 500
 """Characters of a log that a reason quotes."""
+_RIGHT_FAILURES = (Reason.ASSERTION, Reason.ERROR, Reason.FIXTURE_ERROR)
+"""How a final test may fail where nothing was done. Others' tests often open a file that is not there yet."""
 _MISSING_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '([^']+)'")
 
 
@@ -178,14 +180,18 @@ class _Check:
         task = self.task
         if task.initial_test:
             verdict = self._verdict("initial", image, task.initial_test)
-            said = "" if verdict.passed else _complaint("the initial test fails on the untouched environment", verdict)
-            self.findings.set("initial", _outcome(verdict), said)
+            self.findings.set(
+                "initial",
+                verdict.outcome,
+                _unless_passed(verdict, "the initial test fails on the untouched environment"),
+            )
         verdict = self._verdict("final", image, task.final_test)
-        self.findings.set("final", _outcome(verdict), _final_reason(verdict))
+        self.findings.set("final", verdict.outcome, _final_reason(verdict))
         if task.solution:
             verdict = self._verdict("oracle", image, task.final_test, task.solution)
-            said = "" if verdict.passed else _complaint("the final test fails after the oracle", verdict)
-            self.findings.set("oracle", _outcome(verdict), said)
+            self.findings.set(
+                "oracle", verdict.outcome, _unless_passed(verdict, "the final test fails after the oracle")
+            )
 
     def _verdict(self, step: str, image: Image, test: str, solution: str = "") -> Verdict:
         """A test's verdict in a fresh sandbox, after the solution if there is one. Raises InfraError."""
@@ -225,25 +231,25 @@ def _tasks_below(path: Path) -> Iterator[Path]:
     yield from folders
 
 
-def _outcome(verdict: Verdict) -> Outcome:
-    return Outcome.PASS if verdict.passed else Outcome.FAIL
+def _unless_passed(verdict: Verdict, what: str) -> str:
+    return "" if verdict.outcome is Outcome.PASS else _complaint(what, verdict)
 
 
 def _final_reason(verdict: Verdict) -> str:
     """What is wrong with the final test's verdict on the untouched environment; empty when it rightly fails."""
-    if verdict.passed:
+    if verdict.outcome is Outcome.PASS:
         return "the final test passes on the untouched environment"
-    if not verdict.by_assertion:
+    if verdict.reason not in _RIGHT_FAILURES:
         return _complaint("the final test does not run on the untouched environment", verdict)
     return ""
 
 
 def _complaint(what: str, verdict: Verdict) -> str:
     module = _MISSING_MODULE.search(verdict.log)
-    if module and not verdict.by_assertion:
+    if module and verdict.reason is Reason.COLLECTION_ERROR:
         needs = f"it imports {module[1]!r}, which the grader's Python does not have (the standard library and pytest)"
         return f"{what}: {needs}"
-    return f"{what}: {_tail(verdict.log)}"
+    return f"{what} ({verdict.reason}): {_tail(verdict.log)}"
 
 
 def _tail(log: str) -> str:
