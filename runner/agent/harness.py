@@ -87,6 +87,9 @@ class Harness:
             self._rewrite_last(completion.drift)
         self._messages.append(Message(role="assistant", content=completion.text))
         self._used = _context_after(completion, self._messages)
+        if completion.finish is Finish.CONTEXT:
+            self.turns.append(_turn(completion, invalid="the conversation no longer fits the model's context window"))
+            return End(EndReason.CONTEXT_FULL)
         action = parse_reply(completion.text)
         if isinstance(action, Invalid):
             return self._on_invalid(completion, _why_invalid(action, completion), elapsed)

@@ -92,6 +92,13 @@ def test_the_context_is_measured_by_the_providers_figures():
     assert h.on_result(gave(), 0.0) == End(EndReason.CONTEXT_FULL)
 
 
+def test_a_server_that_says_the_context_is_full_ends_the_episode():
+    h = harness()
+    h.start()
+    assert h.on_reply(says("", used=0, finish=Finish.CONTEXT), 0.0) == End(EndReason.CONTEXT_FULL)
+    assert [t.command for t in h.turns] == [None]
+
+
 def test_hidden_reasoning_does_not_fill_the_context():
     h = harness(context_tokens=4000)
     h.start()

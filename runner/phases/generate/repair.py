@@ -87,6 +87,8 @@ def _request(stage: Stage, messages: list[Message], attempt: int) -> Request:
 def _judge(completion: Completion, judge: Callable[[str], V | Complaint | Reject]) -> V | Complaint | Reject:
     if completion.finish is Finish.REFUSAL:
         return Reject(Reason.REFUSED, completion.text[:500])
+    if completion.finish is Finish.CONTEXT:
+        return Reject(Reason.TRUNCATED, "the conversation no longer fits the model's context window")
     try:
         return judge(completion.text)
     except ReplyError as error:

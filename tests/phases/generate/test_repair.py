@@ -74,6 +74,11 @@ def test_a_refusal_is_not_argued_with():
     assert (result.reason, result.rounds) == (Reason.REFUSED, 1)
 
 
+def test_a_conversation_over_the_models_context_is_given_up():
+    result = run(says("", finish=Finish.CONTEXT), lambda text: text)
+    assert (result.reason, result.rounds) == (Reason.TRUNCATED, 1)
+
+
 def test_infrastructure_trouble_passes_through_and_uses_no_round():
     def judge(_):
         raise EngineError("daemon gone")
