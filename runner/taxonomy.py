@@ -5,13 +5,13 @@ resumption change nothing, and each dimension hashes its own name, so adding or 
 as they were. Hashes are SHA-256, the same on every Python.
 
 * ``independent`` is a weighted race (exponential clocks, Efraimidis and Spirakis 2006; also known as weighted
-  rendezvous hashing): value v rings after -ln(u)/w_v, the first one is drawn, with probability w_v / sum(w). A value that is
-  added or re-weighted moves only the draws that it wins or loses, so that ablations stay comparable draw by draw.
+  rendezvous hashing): value v rings after -ln(u)/w_v, the first one is drawn, with probability w_v / sum(w). A value
+  that is added or re-weighted moves only the draws that it wins or loses, so that ablations stay comparable.
 * ``stratified`` cuts the draws into blocks. Weights become whole numbers in lowest terms; where their sum T is at most
   ``MAX_BLOCK`` a block has T draws and holds each value exactly as often as its weight says, in a seeded order. A
   larger T (weights such as 0.123457) gets blocks of ``MAX_BLOCK`` draws by systematic sampling: each value appears its
-  share of the block, rounded down or up, and the starting points follow the golden ratio from block to block so that the
-  roundings even out.
+  share of the block, rounded down or up, and the starting points follow the golden ratio from block to block so that
+  the roundings even out.
 """
 
 import hashlib

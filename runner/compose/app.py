@@ -8,15 +8,13 @@ basic one (joblib, submitit, Optuna) runs its jobs itself, in its own processes.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from runner.compose.argv import Request, parse
 from runner.compose.hydra_main import is_own_override, run_main
 from runner.compose.locate import Recipe, find_recipe
-from runner.compose.secrets import refuse_secret_words, refuse_secrets
-from runner.compose.typed import to_config
-from runner.compose.validate import validate
+from runner.compose.resolve import container, resolve
+from runner.compose.secrets import refuse_secret_words
 from runner.domain.errors import EndlessError, RecipeError
 from runner.domain.plain import plain
 from runner.schema import Config
@@ -28,7 +26,7 @@ class Composition:
 
     recipe: str
     """As the user named it: ``paper/qwen2.5-7b``, or the path of a file, without ``.yaml``."""
-    plain: Mapping[str, Any]
+    plain: dict[str, Any]
     """The whole resolved recipe as JSON values, defaults included."""
     overrides: tuple[str, ...] = ()
     """What the command line, or the sweep, changed: ``("generate.draws=3", "+drop=scenario")``."""
@@ -96,9 +94,11 @@ def _observe(config: Any) -> tuple[_Raw, bool]:
     """What Hydra knows about the job it calls us for, and whether its sweeper and launcher are the basic ones."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
+    from omegaconf import OmegaConf
 
     hydra = HydraConfig.get()
-    overrides = tuple(text for text in hydra.overrides.task if not is_own_override(text))
+    words: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)  # an override may hold a ${...}
+    overrides = tuple(text for text in words if not is_own_override(text))
     in_sweep = hydra.mode == RunMode.MULTIRUN
     is_basic = all("._internal.core_plugins.basic_" in part._target_ for part in (hydra.launcher, hydra.sweeper))
     return _Raw(config=config, overrides=overrides, in_sweep=in_sweep), is_basic or not in_sweep
@@ -126,14 +126,13 @@ def _known_keys(recipe: Recipe, request: Request) -> list[str]:
 
     if not request.overrides:
         return []
-    seen: list[str] = []
-    plain_request = Request(recipe=request.recipe, overrides=("hydra.mode=RUN",))
+    composed: list[Any] = []
     try:
-        run_main(recipe, plain_request, lambda config: seen.extend(_flat(_container(config, resolve=False), "")))
+        run_main(recipe, Request(recipe=request.recipe, overrides=("hydra.mode=RUN",)), composed.append)
     except Exception as error:
         if not is_foreign(error):
             raise
-    return seen
+    return [key for config in composed for key in _flat(container(config, resolve=False), "")]
 
 
 def _flat(values: Mapping[Any, Any], prefix: str) -> list[str]:
@@ -146,62 +145,20 @@ def _flat(values: Mapping[Any, Any], prefix: str) -> list[str]:
 
 
 def _finish(raw: _Raw, recipe: Recipe, request: Request) -> tuple[Config, Composition]:
-    """Check one variant: missing values, secrets, names, types, values."""
-    from runner.compose.errors import explain, is_foreign
-
+    """One variant, checked; its overrides are named in errors when it is one of many."""
+    where = f"{recipe.name} ({' '.join(raw.overrides)})" if raw.in_sweep else recipe.name
     try:
-        _refuse_missing(raw.config)
-        values = _container(raw.config, resolve=True)
-        refuse_secrets(values)
-        config = _own_recordings(to_config(values), recipe)
-        validate(config)
+        config = resolve(raw.config, recipe)
     except RecipeError as error:
-        raise RecipeError(f"recipe {recipe.name}: {error}") from error
-    except Exception as error:
-        if not is_foreign(error):
-            raise
-        raise RecipeError(f"recipe {recipe.name}: {explain(error)}") from error
+        raise RecipeError(f"recipe {where}: {error}") from error
     sweep = " ".join([recipe.name, *request.overrides]) if raw.in_sweep else None
     return config, Composition(recipe=recipe.name, plain=plain(config), overrides=raw.overrides, sweep=sweep)
-
-
-def _refuse_missing(config: Any) -> None:
-    from omegaconf import OmegaConf
-
-    missing = sorted(OmegaConf.missing_keys(config))
-    if missing:
-        raise RecipeError(f"{', '.join(missing)} must be set: in the recipe, or as `{missing[0]}=...`")
-
-
-def _container(config: Any, *, resolve: bool) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-
-    values = OmegaConf.to_container(config, resolve=resolve, throw_on_missing=False)
-    assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items()}
-
-
-def _own_recordings(config: Config, recipe: Recipe) -> Config:
-    """Recordings beside the user's own recipe file get their full path; ours stay relative to ``recipes/``."""
-    if recipe.shipped:
-        return config
-    models = config.models
-    generator, solver = (
-        replace(model, replay=str(recipe.folder / model.replay))
-        if model.replay and not Path(model.replay).is_absolute() and (recipe.folder / model.replay).is_dir()
-        else model
-        for model in (models.generator, models.solver)
-    )
-    return replace(config, models=replace(models, generator=generator, solver=solver))
 
 
 def _name_variants(found: list[tuple[Config, Composition]]) -> list[tuple[Config, Composition]]:
     """A variant is called by the overrides that not all of its siblings have."""
     shared = set.intersection(*(set(composition.overrides) for _, composition in found)) if found else set()
-    return [
-        (config, replace(composition, variant=_variant(composition, shared)))
-        for config, composition in found
-    ]
+    return [(config, replace(composition, variant=_variant(composition, shared))) for config, composition in found]
 
 
 def _variant(composition: Composition, shared: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""``RECIPE key=value ... [-m] [--cfg job]``: which word is the recipe, which are overrides, which are Hydra's options."""
+"""``RECIPE key=value ... [-m] [--cfg job]``: which word is the recipe, which an override, which an option of Hydra."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def parse(argv: Sequence[str]) -> Request:
 
 
 def _is_recipe(word: str, *, first: bool) -> bool:
-    """A path may hold ``=``; so may it hold ``~`` or ``+`` at its start when it ends in .yaml."""
+    """Overrides hold ``=`` or start with ``~``; so may a path, when it comes first and ends in .yaml."""
     if first and word.endswith(".yaml") and "=" not in word.partition("/")[0]:
         return True
     return "=" not in word and not word.startswith("~")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runner.compose.hydra_main import group_names
 from runner.compose.locate import recipe_names
-from runner.compose.manual import key_names
+from runner.compose.manual import describe_keys, key_names
 from runner.compose.suggest import did_you_mean, nearest_keys, phrase
 from runner.domain.errors import RecipeError
 
@@ -70,6 +70,7 @@ def _omegaconf(error: Exception) -> str:
 
 def _composition(text: str, cause: BaseException | None, keys: Sequence[str]) -> str:
     first = text.partition("\n")[0] or (_omegaconf(cause) if isinstance(cause, Exception) else "cannot be composed")
+    first = re.sub(r"^In '[^']*': (?=Could not)", "", first)
     if found := re.match(r"Could not override '([^']*)'", first):
         return _unknown(found.group(1), keys, cause)
     if found := re.match(r"Could not delete from config\. '([^']*)' does not exist", first):
@@ -84,6 +85,9 @@ def _composition(text: str, cause: BaseException | None, keys: Sequence[str]) ->
     if found := re.match(r"Override (\S+) looks like a config group", first):
         group = found.group(1).partition("@")[0].lstrip("+")
         return f"{found.group(1)}: there is no config group {group!r}{did_you_mean(group, group_names())}"
+    if found := re.match(r"Multiple values for (\S+)\. To override a value use 'override \S+: ([^']*)'", first):
+        group, option = found.groups()
+        return f"{group} is chosen already; write {group}={option} without +, in defaults `override /{group}: {option}`"
     rest = text.partition("\n")[2].partition("\n")[0]
     return f"{first}\n{rest}" if first.endswith(("config:", ":")) and rest else first
 
@@ -91,13 +95,30 @@ def _composition(text: str, cause: BaseException | None, keys: Sequence[str]) ->
 def _unknown(key: str, keys: Sequence[str], cause: BaseException | None) -> str:
     """A key or a group that is not there. Hydra says it the same way for both."""
     groups = group_names()
+    inner = str(getattr(cause, "full_key", "") or "")
+    key = inner if inner.startswith((f"{key}.", f"{key}[")) else key
+    if key.startswith("hydra"):
+        return f"unknown key {key}"
     if "@" in key:
-        group, _, package = key.partition("@")
-        hint = did_you_mean(group, groups) if group not in groups else f"; {group}@ goes to models.generator or models.solver"
+        group = key.partition("@")[0]
+        hint = (
+            did_you_mean(group, groups)
+            if group not in groups
+            else f"; {group}@ goes to models.generator or models.solver"
+        )
         return f"{key}: nothing in this recipe is chosen by that{hint}"
     if key in groups:
         return f"{key} is not chosen in this recipe; write +{key}=OPTION to add it"
-    near = nearest_keys(key, [*keys, *groups])
-    if not near and cause is not None:
-        return f"unknown key {key}: {_omegaconf(cause) if isinstance(cause, Exception) else cause}"
-    return f"unknown key {key}{phrase(near)}"
+    near = phrase(nearest_keys(key, [name for name in (*keys, *groups) if "<name>" not in name]))
+    adding = f"{' To' if near else '; to'} add it, write +{key}=..." if _is_open(key) else ""
+    return f"unknown key {key}{near}{adding}"
+
+
+def _is_open(key: str) -> bool:
+    """Whether the schema leaves this name to the user: a price, a dimension, a value, a variable."""
+    for entry in describe_keys():
+        pattern = re.escape(entry.key).replace("<name>", "[^.]+")
+        inside = pattern + r"\..+" if entry.type.startswith("mapping") else "(?!)"
+        if re.fullmatch(f"{inside}|{pattern}" if "<name>" in entry.key else inside, key):
+            return True
+    return False

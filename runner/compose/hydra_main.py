@@ -1,11 +1,12 @@
-"""The one place that runs ``@hydra.main``: our argv in, one composed config per variant out, no folders, no global state.
+"""The one place that runs ``@hydra.main``: our argv in, one composed config per variant out, nothing left behind.
 
 Hydra wants a search path, a folder to write in and ``sys.argv``. It gets a temporary folder, in which ``recipes`` links
-to ours and ``own`` to the folder of the user's recipe (with the user's own options of known groups, such as
-``taxonomy/mine.yaml``, beside it). Neither folder is put on the path itself: a directory ``outputs/`` there would become
-a config group and shadow the key ``outputs``.
+to ours and ``own_recipe`` to the folder of the user's recipe (with the user's own options of known groups, such as
+``taxonomy/mine.yaml``, beside it). Neither folder is put on the path itself: a directory ``outputs/`` there would
+become a config group and shadow the key ``outputs``.
 """
 
+import logging
 import os
 import sys
 import tempfile
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from runner.compose.argv import Request
-from runner.compose.locate import Recipe, share_dir
+from runner.compose.locate import Recipe
 from runner.domain.plain import plain
 from runner.schema import Config
+from runner.share import share_dir
 
 _OWN = "own_recipe"
 
@@ -28,7 +30,7 @@ def run_main(recipe: Recipe, request: Request, task: Callable[[Any], Any]) -> No
     from hydra.core.config_store import ConfigStore
 
     ConfigStore.instance().store(name="schema", node=plain(Config()))
-    with tempfile.TemporaryDirectory(prefix="endless-hydra-") as folder, _full_errors():
+    with tempfile.TemporaryDirectory(prefix="endless-hydra-") as folder, _full_errors(), _hydra_globals():
         _link(Path(folder), recipe)
         argv = [*request.options, *_own_overrides(Path(folder), recipe), *request.overrides]
         decorate = hydra.main(version_base="1.3", config_path=str(share_dir("configs")), config_name="config")
@@ -87,6 +89,21 @@ def _argv(argv: list[str]) -> Iterator[None]:
         yield
     finally:
         sys.argv = before
+
+
+@contextmanager
+def _hydra_globals() -> Iterator[None]:
+    """Hydra keeps its last config, and ``--info`` sets its own logging up; take both down again."""
+    from hydra.core.hydra_config import HydraConfig
+
+    root, hydra = logging.getLogger(), HydraConfig.instance()
+    level, handlers, config = root.level, root.handlers[:], hydra.cfg
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
+        hydra.cfg = config
 
 
 @contextmanager

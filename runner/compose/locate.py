@@ -1,4 +1,4 @@
-"""Where our own files are (in a clone or an installed copy), and which file a recipe's name means."""
+"""Which file a recipe's name means: one of ours, or the user's own."""
 
 import re
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from runner.compose.suggest import did_you_mean
 from runner.domain.errors import RecipeError
+from runner.share import share_dir
 
-_PACKAGE = Path(__file__).resolve().parents[1]
 _HEADER = re.compile(r"^\s*#\s*@package\s+_global_\s*$", re.MULTILINE)
 
 
@@ -25,22 +25,6 @@ class Recipe:
     shipped: bool
 
 
-def project_root() -> Path:
-    """The folder that holds ``configs/``, ``recipes/`` and ``sandboxes/``: the clone, or ``runner/share`` of a wheel.
-
-    Raises RecipeError when neither is there (a broken installation).
-    """
-    for root in (_PACKAGE / "share", _PACKAGE.parent):
-        if (root / "configs" / "config.yaml").is_file() and (root / "recipes").is_dir():
-            return root
-    raise RecipeError(f"configs/ and recipes/ are neither in {_PACKAGE.parent} nor in {_PACKAGE / 'share'}; reinstall")
-
-
-def share_dir(name: str) -> Path:
-    """One of our own folders: ``configs``, ``recipes`` or ``sandboxes``."""
-    return project_root() / name
-
-
 def recipe_names() -> list[str]:
     """The shipped recipes. Names that start with ``_`` are parts of recipes and recordings are not recipes."""
     root = share_dir("recipes")
@@ -54,14 +38,13 @@ def recipe_names() -> list[str]:
 
 def find_recipe(name: str) -> Recipe:
     """A shipped recipe by name, or the user's own ``.yaml`` file by path. Raises RecipeError."""
-    own = Path(name).expanduser()
-    shipped = share_dir("recipes") / f"{name.removesuffix('.yaml')}.yaml"
-    if name in recipe_names() or (not own.is_file() and shipped.is_file() and not own.is_absolute()):
-        key = name.removesuffix(".yaml")
-        found = Recipe(name=key, path=shipped, folder=share_dir("recipes"), key=key, shipped=True)
+    own, key = Path(name).expanduser(), name.removesuffix(".yaml")
+    if name in recipe_names() or (key in recipe_names() and not own.is_file()):
+        folder = share_dir("recipes")
+        found = Recipe(name=key, path=folder / f"{key}.yaml", folder=folder, key=key, shipped=True)
     elif own.is_file() and own.suffix == ".yaml":
         path = own.absolute()
-        found = Recipe(name=name.removesuffix(".yaml"), path=path, folder=path.parent, key=path.stem, shipped=False)
+        found = Recipe(name=key, path=path, folder=path.parent, key=path.stem, shipped=False)
     else:
         raise RecipeError(_not_found(name, own, recipe_names()))
     if not _HEADER.search(_read(found.path)):
@@ -74,7 +57,8 @@ def _not_found(name: str, path: Path, names: Sequence[str]) -> str:
         return f"recipe {name}: a recipe file's name ends in .yaml"
     if path.suffix in (".yaml", ".yml"):
         return f"recipe {name}: there is no such file{did_you_mean(path.with_suffix('').as_posix(), names)}"
-    return f"recipe {name!r} does not exist{did_you_mean(name, names)}\nrecipes: {', '.join(names)}; or a path to a .yaml file"
+    known = ", ".join(names)
+    return f"recipe {name!r} does not exist{did_you_mean(name, names)}\nrecipes: {known}; or a path to a .yaml file"
 
 
 def _read(path: Path) -> str:

@@ -9,7 +9,8 @@ def nearest(word: str, names: Iterable[str], count: int = 3) -> list[str]:
     known = list(dict.fromkeys(names))
     lowered = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), lowered, n=count, cutoff=0.6)
-    return [lowered[name] for name in close] or [name for name in known if word and word.lower() in name.lower()][:count]
+    containing = [name for name in known if len(word) >= 3 and word.lower() in name.lower()]
+    return [lowered[name] for name in close] or containing[:count]
 
 
 def nearest_keys(key: str, keys: Iterable[str], count: int = 3) -> list[str]:

@@ -4,29 +4,29 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from runner.compose.locate import share_dir
 from runner.compose.suggest import did_you_mean, nearest
 from runner.domain.errors import RecipeError
-from runner.schema import Config, Filter, Model, Provider
+from runner.phases.filter.predicates import parse_all
+from runner.phases.registry import PHASES
+from runner.schema import Config, Model, Provider
+from runner.share import share_dir
 from runner.taxonomy import check as check_taxonomy
-
-PHASES = ("generate", "filter", "dataset")
-"""The phases there are, in the order in which they may run."""
 
 EXPORTS = ("harbor", "openrlhf", "hf")
 BACKENDS = ("auto", "docker", "local", "null")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
-_PREDICATE = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(-?\d+(?:\.\d+)?(?:[eE]-?\d+)?)\s*")
 _DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _POSITIVE = (
-    "agent.max_turns agent.turn_tokens agent.context_tokens agent.episode_seconds agent.command_seconds "
-    "agent.output_tokens agent.max_invalid generate.draws generate.rounds generate.max_tokens generate.log_tokens "
-    "filter.n sandbox.concurrency sandbox.build_seconds sandbox.verifier_seconds sandbox.memory_mb sandbox.pids "
-    "sandbox.cpus sandbox.output_bytes executor.workers dataset.max_prompt_tokens tracking.timeout_seconds"
-).split()
-_NOT_NEGATIVE = "dataset.dev_tasks tracking.episode_traces executor.infra_retries executor.backoff_seconds".split()
-_SHARES = "dataset.max_dev_share executor.infra_share generate.duplicate_similarity".split()
+    *(f"agent.{name}" for name in ("max_turns", "turn_tokens", "context_tokens", "output_tokens", "max_invalid")),
+    *("agent.episode_seconds", "agent.command_seconds"),
+    *(f"generate.{name}" for name in ("draws", "rounds", "max_tokens", "log_tokens")),
+    *(f"sandbox.{name}" for name in ("concurrency", "memory_mb", "pids", "cpus", "output_bytes")),
+    *("sandbox.build_seconds", "sandbox.verifier_seconds"),
+    *("filter.n", "dataset.max_prompt_tokens", "executor.workers", "tracking.timeout_seconds"),
+)
+_NOT_NEGATIVE = ("dataset.dev_tasks", "tracking.episode_traces", "executor.infra_retries", "executor.backoff_seconds")
+_SHARES = ("dataset.max_dev_share", "executor.infra_share", "generate.duplicate_similarity")
 
 
 def validate(config: Config) -> None:
@@ -34,6 +34,7 @@ def validate(config: Config) -> None:
     for check in _CHECKS:
         for message in check(config):
             raise RecipeError(message)
+    parse_all(config.filter.keep, config.filter.n, config.filter.early_stop)
     check_taxonomy(config.taxonomy)
 
 
@@ -69,7 +70,7 @@ def _phases(config: Config) -> Iterator[str]:
     ordered = [phase for phase in PHASES if phase in config.phases]
     if config.phases != ordered:
         yield f"phases: {', '.join(config.phases)} must be {', '.join(ordered)}, each once and in this order"
-    if missing := [phase for phase in PHASES[: len(ordered)] if phase not in config.phases]:
+    if missing := [phase for phase in [*PHASES][: len(ordered)] if phase not in config.phases]:
         yield f"phases: {ordered[-1]} needs {missing[-1]} before it"
 
 
@@ -152,36 +153,9 @@ def _taxonomy(config: Config) -> Iterator[str]:
 
 
 def _filter(config: Config) -> Iterator[str]:
-    settings = config.filter
-    for text in settings.keep:
-        yield from _predicate(text, settings)
-    if settings.early_stop is None:
-        return
-    if not 1 <= settings.early_stop < settings.n:
-        yield f"filter.early_stop is {settings.early_stop}, but must be at least 1 and less than filter.n ({settings.n})"
-
-
-def _predicate(text: str, settings: Filter) -> Iterator[str]:
-    found = _PREDICATE.fullmatch(text)
-    if not found:
-        yield f"filter.keep: {text!r} is not NAME OP NUMBER, such as pass_at_n > 0"
-        return
-    name, operator, number = found[1], found[2], float(found[3])
-    names = ["pass_at_n", "pass_rate", "passes", "mean_turns", *(f"pass_at_{k}" for k in range(1, settings.n + 1))]
-    if name not in names:
-        yield f"filter.keep: {name!r} in {text!r} is not known with n = {settings.n}{did_you_mean(name, names)}"
-    elif settings.early_stop is not None and not _served(name, operator, number, settings.early_stop):
-        yield (
-            f"filter.keep: {text!r} cannot be told with early_stop = {settings.early_stop}; it serves `pass_at_n > 0` "
-            f"and pass_at_1 to pass_at_{settings.early_stop}"
-        )
-
-
-def _served(name: str, operator: str, number: float, early_stop: int) -> bool:
-    """With early stop the later episodes only say whether there is a pass; estimates are of the first ones."""
-    asks_for_any = (operator, number) == (">", 0) or (name, operator, number) == ("passes", ">=", 1)
-    k = name.removeprefix("pass_at_")
-    return (asks_for_any and name != "mean_turns") or (k.isdigit() and int(k) <= early_stop)
+    n, early_stop = config.filter.n, config.filter.early_stop
+    if early_stop is not None and not 1 <= early_stop < n:
+        yield f"filter.early_stop is {early_stop}, but must be at least 1 and less than filter.n ({n})"
 
 
 def _dataset(config: Config) -> Iterator[str]:
