@@ -40,7 +40,12 @@ def open_backend(config: Settings, *, cache: Path, run_label: str) -> Backend:
 
 def probe_all(config: Settings | None = None, cache: Path = Path()) -> dict[str, Probe]:
     """What each backend that ``auto`` may pick says about this machine."""
-    return {name: _find(name)(config or Settings(), cache, "probe").probe() for name in AUTO}
+    return {name: probe_one(name, config, cache) for name in AUTO}
+
+
+def probe_one(name: str, config: Settings | None = None, cache: Path = Path()) -> Probe:
+    """What one backend says about this machine. Raises RecipeError for an unknown name."""
+    return _find(name)(config or Settings(), cache, "probe").probe()
 
 
 def _first_that_works(config: Settings, cache: Path, run_label: str) -> Backend:

@@ -1,6 +1,7 @@
 """The connection to a container engine: where it is, what it is, and its errors in our terms."""
 
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,8 +75,18 @@ def connect(address: str, seconds: float, connections: int = 4) -> "DockerClient
     """A client that has spoken to the engine. Raises what the SDK raises."""
     import docker
 
+    _knock(address, seconds)
     environment = {**os.environ, "DOCKER_HOST": address}
     return docker.from_env(environment=environment, timeout=int(seconds), max_pool_size=connections)
+
+
+def _knock(address: str, seconds: float) -> None:
+    """Raise OSError at once where nobody listens; the SDK would leave its socket open."""
+    scheme, _, path = address.partition("://")
+    if scheme in ("unix", "http+unix"):
+        with socket.socket(socket.AF_UNIX) as attempt:
+            attempt.settimeout(seconds)
+            attempt.connect(path)
 
 
 def find_address() -> str:
@@ -85,9 +96,9 @@ def find_address() -> str:
     if address := _context_address():
         return address
     runtime = os.environ.get("XDG_RUNTIME_DIR", "/run/user/0")
-    for socket in ("/var/run/docker.sock", f"{runtime}/podman/podman.sock", "/run/podman/podman.sock"):
-        if Path(socket).exists():
-            return f"unix://{socket}"
+    for path in ("/var/run/docker.sock", f"{runtime}/podman/podman.sock", "/run/podman/podman.sock"):
+        if Path(path).exists():
+            return f"unix://{path}"
     return DEFAULT_ADDRESS
 
 

@@ -26,6 +26,7 @@ _ENGINE = (
     r"pull access denied|failed to resolve source metadata|manifest unknown|failed to do request",
     r"cannot connect to the docker daemon|error during connect|connection error: desc",
     r"failed to copy: |unexpected eof.*registry",
+    r"did not complete successfully: network \S+ not found",
 )
 _NETWORK_SIGN = re.compile("|".join(_NETWORK), re.IGNORECASE)
 _ENGINE_SIGN = re.compile("|".join(_ENGINE), re.IGNORECASE)
@@ -39,6 +40,7 @@ def infrastructure(log: str, *, network: bool = True) -> str:
     ``network=False`` for builds that have no network to begin with: there, wanting one is the script's fault.
     """
     for line in reversed(log[-TAIL:].splitlines()):
-        if _ENGINE_SIGN.search(line) or (network and _NETWORK_SIGN.search(line)):
-            return line.strip()[:300]
+        sign = _ENGINE_SIGN.search(line) or (_NETWORK_SIGN.search(line) if network else None)
+        if sign:
+            return line[max(0, sign.start() - 80) :].strip()[:300]  # a progress bar may stand before it
     return ""

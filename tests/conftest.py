@@ -1,0 +1,46 @@
+"""What every test may ask for. A test that needs an engine skips with the reason where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from runner.sandbox.docker.engine import find_address
+from runner.sandbox.registry import probe_one
+from runner.schema import Sandbox
+
+
+@pytest.fixture(scope="session")
+def docker_address() -> str:
+    """The address of a container engine that answers; skips where there is none."""
+    found = probe_one("docker")
+    if not found.ok:
+        pytest.skip(f"no container engine: {found.detail}")
+    return find_address()
+
+
+@pytest.fixture(scope="session")
+def docker_settings(docker_address: str) -> Sandbox:
+    """A recipe's ``sandbox`` section that works on this engine, which may lack an ordinary network."""
+    from runner.sandbox.docker.engine import Engine
+
+    engine = Engine(docker_address)
+    try:
+        names = {network.name for network in engine.client.networks.list()}
+    finally:
+        engine.close()
+    return Sandbox(backend="docker", address=docker_address, build_network=None if "bridge" in names else "host")
+
+
+@pytest.fixture(scope="session")
+def local_ok() -> str:
+    """What the local sandbox says about this machine; skips where it cannot work."""
+    found = probe_one("local")
+    if not found.ok:
+        pytest.skip(f"no local sandbox: {found.detail}")
+    return found.detail
+
+
+@pytest.fixture(scope="session")
+def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what is made once a session: the grader's runtime takes some seconds."""
+    return tmp_path_factory.mktemp("cache")

@@ -1,0 +1,65 @@
+"""Backends and shells for the sandbox tests."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from support.shells import plain_shell
+
+from runner.domain.task import Environment
+from runner.sandbox.base import ExecResult, Image
+from runner.sandbox.docker import DockerBackend
+from runner.schema import Sandbox
+
+LIMIT = 200_000
+
+
+class Runs(Protocol):
+    """What a plain shell and a sandbox have in common."""
+
+    def run(self, command: str, timeout: float) -> ExecResult: ...
+
+
+@pytest.fixture(scope="session")
+def docker_backend(docker_settings: Sandbox, session_cache: Path) -> Iterator[DockerBackend]:
+    backend = DockerBackend(replace(docker_settings, output_bytes=LIMIT), session_cache, "tests")
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="session")
+def plain_image(docker_backend: DockerBackend) -> Image:
+    """The base image and nothing else."""
+    built = docker_backend.build(Environment(setup="true"), timeout=120)
+    assert isinstance(built, Image)
+    return built
+
+
+@pytest.fixture(
+    params=["plain", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.live])],
+)
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
+    """A fresh persistent shell, once over plain pipes and once in a container."""
+    with shell_of(request, tmp_path) as opened:
+        yield opened
+
+
+def shell_of(request: pytest.FixtureRequest, home: Path) -> AbstractContextManager[Runs]:
+    if request.param == "plain":
+        return plain_shell(home, LIMIT)
+    backend: DockerBackend = request.getfixturevalue("docker_backend")
+    return _docker_shell(backend, request.getfixturevalue("plain_image"))
+
+
+@contextmanager
+def _docker_shell(backend: DockerBackend, image: Image) -> Iterator[Runs]:
+    with backend.start(image) as sandbox:
+        yield _Named(lambda command, timeout: sandbox.run(command, timeout=timeout))
+
+
+class _Named:
+    def __init__(self, run: Callable[[str, float], ExecResult]) -> None:
+        self.run = run

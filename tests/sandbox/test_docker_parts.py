@@ -1,0 +1,75 @@
+"""The parts of the Docker backend that need no engine."""
+
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.sandbox.docker.attached import _Frames
+from runner.sandbox.docker.containers import is_orphan, owner
+from runner.sandbox.docker.engine import describe, find_address
+from runner.sandbox.docker.trouble import infrastructure
+
+WORLDS_FAULT = [
+    "curl: (6) Could not resolve host: example.invalid",
+    "E: Some index files failed to download. They have been ignored, or old ones used instead.",
+    "Temporary failure resolving 'deb.debian.org'",
+    "WARNING: Retrying after connection broken by 'NewConnectionError(...)'\nERROR: No matching distribution",
+    "write /var/lib/x: no space left on device",
+    "ERROR: failed to solve: toomanyrequests: You have reached your pull rate limit.",
+    "ERROR: failed to solve: nosuch/image: failed to resolve source metadata for docker.io/nosuch/image:latest",
+    "curl: (22) The requested URL returned error: 503",
+]
+SCRIPTS_FAULT = [
+    "bash: line 1: foo: command not found",
+    "ERROR: No matching distribution found for nosuchpackage",
+    "E: Unable to locate package nosuch",
+    "curl: (22) The requested URL returned error: 404",
+    "useradd: user 'user' already exists",
+    "",
+]
+
+
+@pytest.mark.parametrize("log", WORLDS_FAULT)
+def test_a_log_that_shows_the_worlds_fault_is_recognised(log: str) -> None:
+    assert infrastructure(f"some step\n{log}\nexit code: 1")
+
+
+@pytest.mark.parametrize("log", SCRIPTS_FAULT)
+def test_a_log_that_shows_the_scripts_fault_is_left_to_it(log: str) -> None:
+    assert infrastructure(f"some step\n{log}\nexit code: 1") == ""
+
+
+def test_without_a_network_wanting_one_is_the_scripts_fault_but_a_full_disk_is_not() -> None:
+    assert infrastructure("Could not resolve host: x", network=False) == ""
+    assert infrastructure("no space left on device", network=False)
+
+
+@given(st.lists(st.binary(max_size=50), max_size=10), st.integers(1, 30))
+def test_the_engines_frames_are_put_together_however_they_are_cut(payloads: list[bytes], step: int) -> None:
+    raw = b"".join(b"\x01\0\0\0" + len(payload).to_bytes(4, "big") + payload for payload in payloads)
+    frames = _Frames()
+    assert b"".join(frames.feed(raw[at : at + step]) for at in range(0, len(raw), step)) == b"".join(payloads)
+
+
+def test_a_living_owner_is_no_orphan_and_a_reused_process_id_is() -> None:
+    host, pid, started = owner().rsplit(":", 2)
+    assert not is_orphan(owner())
+    assert is_orphan(f"{host}:{pid}:{float(started) - 100}")
+    assert is_orphan(f"{host}:4194300:{started}")
+
+
+@pytest.mark.parametrize("label", ["", "x", "a:b:c", "elsewhere:1:1.0", f"{socket.gethostname()}:x:y"])
+def test_what_is_not_known_to_be_dead_is_left_alone(label: str) -> None:
+    assert not is_orphan(label)
+
+
+def test_the_engines_address_comes_from_the_environment_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///somewhere/docker.sock")
+    assert find_address() == "unix:///somewhere/docker.sock"
+
+
+def test_a_full_disk_is_named_with_its_remedy() -> None:
+    text = describe("keep an image", "unix:///x", OSError("write: no space left on device"))
+    assert "docker system df" in text
