@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 STORE_FILE = "mlflow.db"
 ARTIFACTS_FOLDER = "mlartifacts"
 CONNECT_SECONDS = 3.0
+_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -43,18 +44,30 @@ def artifact_root(uri: str) -> Path | None:
 
 
 def require_reachable(uri: str, timeout: float) -> None:
-    """Raise OSError at once when nothing listens at a server's address, instead of in MLflow's own good time.
+    """Raise OSError or sqlite3.Error at once when a store cannot be used; MLflow would retry for minutes.
 
-    A server behind a proxy is left to MLflow: only the proxy could be asked.
+    An SQLite file must open for writing; at the address of a server or database something must listen. What is behind
+    a proxy is left to MLflow: only the proxy could be asked.
     """
-    if not is_server(uri):
+    file = sqlite_file(uri)
+    if file is not None:
+        _require_writable(file, timeout)
         return
     parts = urlsplit(uri)
-    host = parts.hostname or ""
-    if parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host):
+    port = parts.port or _PORTS.get(parts.scheme.partition("+")[0])
+    if parts.hostname is None or port is None or _is_proxied(parts.scheme, parts.hostname):
         return
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    socket.create_connection((host, port), timeout=min(CONNECT_SECONDS, timeout)).close()
+    socket.create_connection((parts.hostname, port), timeout=min(CONNECT_SECONDS, timeout)).close()
+
+
+def _require_writable(file: Path, timeout: float) -> None:
+    with closing(sqlite3.connect(file, timeout=timeout, isolation_level=None)) as store:
+        store.execute("BEGIN IMMEDIATE")
+        store.execute("ROLLBACK")
+
+
+def _is_proxied(scheme: str, host: str) -> bool:
+    return scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
 
 
 def holds_run(uri: str, run_id: str) -> bool:

@@ -33,6 +33,8 @@ class StoreMemory:
     run_id: str = ""
     status: str = ""
     """MLflow's word for how the parent run stands: RUNNING, FINISHED, FAILED, KILLED."""
+    sweep: str = ""
+    """The sweep under which the run is shown."""
     phases: dict[str, PhaseMemory] = field(default_factory=dict)
 
     def published(self, phase: str, fingerprint: str) -> bool:
@@ -41,7 +43,7 @@ class StoreMemory:
 
     def forget(self) -> None:
         """The store lost the run: start over there."""
-        self.run_id, self.status, self.phases = "", "", {}
+        self.run_id, self.status, self.sweep, self.phases = "", "", "", {}
 
 
 class Memory:
@@ -70,6 +72,6 @@ class Memory:
 def _store(entry: dict[str, Any]) -> StoreMemory:
     try:
         phases = {name: PhaseMemory(**phase) for name, phase in entry.get("phases", {}).items()}
-        return StoreMemory(run_id=entry.get("run_id", ""), status=entry.get("status", ""), phases=phases)
+        return StoreMemory(**(entry | {"phases": phases}))
     except (TypeError, AttributeError):
         return StoreMemory()

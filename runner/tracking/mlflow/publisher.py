@@ -58,10 +58,11 @@ class Publisher:
         store = self.memory.store
         parent = self._known_parent()
         store.run_id = parent.info.run_id if parent else self._create_parent()
-        store.status = "RUNNING"
+        store.status, store.sweep = "RUNNING", self.run.sweep or store.sweep
         self.memory.save()
         if parent:
             self.runs.set_status(store.run_id, "RUNNING")
+            self._set_tags(store.run_id, self._parent_tags())  # a run may join a sweep later
         self._log_recipe(dict(parent.data.params) if parent else {})
 
     def _known_parent(self) -> Any | None:
@@ -85,12 +86,14 @@ class Publisher:
                 )
 
     def _create_parent(self) -> str:
-        tags = {k if "." in k else f"endless.{k}": v for k, v in self.run.tags.items()}
-        tags |= {names.KEY: self.run.key, "endless.recipe": self.run.experiment}
+        tags = self._parent_tags() | {names.NOTE: describe(self.run, [])}
+        return self.runs.create(self.run.name, self._clean_tags(tags))
+
+    def _parent_tags(self) -> dict[str, str]:
+        tags = {"endless.recipe": self.run.experiment} | _own_names(self.run.tags) | {names.KEY: self.run.key}
         if self._sweep:
             tags |= {names.PARENT: self._sweep, names.SWEEP: self.run.sweep or ""}
-        tags[names.NOTE] = describe(self.run, [])
-        return self.runs.create(self.run.name, self._clean_tags(tags))
+        return tags
 
     def _clean_tags(self, tags: Mapping[str, str]) -> dict[str, str]:
         return {k: clip(self.secrets.text(str(v)), _TAG_LIMIT) for k, v in tags.items()}
@@ -127,13 +130,14 @@ class Publisher:
         self.runs.client.log_batch(child.run_id, metrics=metric_list(metrics, child.step, _now()))
         self.memory.save()
 
-    def _child(self, phase: str) -> PhaseMemory:
+    def _child(self, phase: str, seconds: float = 0.0) -> PhaseMemory:
         """The phase's unfinished child run; a new one when there is none, or when it belongs to earlier results."""
         known = self.memory.store.phases.get(phase)
         if known is not None and not known.published:
             return known  # cut short earlier, or begun by its progress
         tags = {names.PARENT: self.memory.store.run_id, names.PHASE: phase, names.KEY: self.run.key}
-        child = PhaseMemory(run_id=self.runs.create(phase, self._clean_tags(tags)))
+        start = _now() - int(seconds * 1000)
+        child = PhaseMemory(run_id=self.runs.create(phase, self._clean_tags(tags), start))
         self.memory.store.phases[phase] = child
         self.memory.save()
         return child
@@ -142,7 +146,7 @@ class Publisher:
         """A finished phase, whole: its child run, and its figures on the parent. Remembered only when all is there."""
         if self.memory.store.published(report.phase, report.fingerprint):
             return
-        child = self._child(report.phase)
+        child = self._child(report.phase, report.metrics.get(f"{report.phase}/seconds", 0.0))
         self._log_content(report, child)
         self._log_metrics(report, child)
         self._log_traces(report, child)
@@ -180,7 +184,7 @@ class Publisher:
 
         client, now = self.runs.client, _now()
         child.step += 1
-        tags = self._clean_tags({k if "." in k else f"endless.{k}": v for k, v in report.tags.items()})
+        tags = self._clean_tags(_own_names(report.tags))
         tags[TABLES_TAG] = tables_tag([f"{name}.json" for name in report.tables])
         params = [Param("phase", report.phase), Param("fingerprint", report.fingerprint)]
         client.log_batch(
@@ -213,6 +217,11 @@ class Publisher:
             self.runs.set_status(self._sweep, "FINISHED")
         store.status = status
         self.memory.save()
+
+
+def _own_names(tags: Mapping[str, str]) -> dict[str, str]:
+    """Tags under our prefix, the empty ones left out."""
+    return {k if "." in k else f"endless.{k}": v for k, v in tags.items() if v}
 
 
 def _now() -> int:

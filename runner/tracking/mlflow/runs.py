@@ -53,10 +53,10 @@ class Runs:
             self.client.search_runs([self.experiment_id], query, max_results=_MANY, order_by=["start_time ASC"])
         )
 
-    def create(self, name: str, tags: Mapping[str, str]) -> str:
-        """A new run, RUNNING; its id."""
+    def create(self, name: str, tags: Mapping[str, str], start_ms: int | None = None) -> str:
+        """A new run, RUNNING; its id. It began now, or at ``start_ms`` (milliseconds since 1970)."""
         own = {"mlflow.source.name": "endless run", "mlflow.source.type": "LOCAL", "mlflow.user": _user()}
-        run = self.client.create_run(self.experiment_id, run_name=name, tags=own | dict(tags))
+        run = self.client.create_run(self.experiment_id, start_ms, own | dict(tags), run_name=name)
         return str(run.info.run_id)
 
     def sweep(self, name: str) -> str:

@@ -1,12 +1,14 @@
 """A run in a few lines of Markdown, shown as its description in MLflow."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from runner.tracking.base import PhaseReport, RunInfo
 
-_HEADLINES = 6
+_HEADLINES = 7
 """Figures per phase; all of them are metrics of the run."""
+_FIRST = (r"draws|tasks|train", r"kept|dev", r"pass_at_\d+", r"reward", r"dollars|cost.*")
 _ROWS = 15
 _COLUMNS = 4
 
@@ -28,11 +30,15 @@ def _phases(reports: Sequence[PhaseReport]) -> str:
 
 
 def _figures(report: PhaseReport) -> str:
-    """The first figures of the phase, in its own order, without the phase's name."""
+    """The figures people ask for first, without the phase's name; then others, in the phase's own order."""
     named = {name.removeprefix(f"{report.phase}/"): value for name, value in report.metrics.items()}
-    return " · ".join(
-        f"{name.replace('_', ' ')} **{_number(value)}**" for name, value in list(named.items())[:_HEADLINES]
-    )
+    ranked = sorted(named, key=_rank)[:_HEADLINES]
+    return " · ".join(f"{name.replace('_', ' ')} **{_number(named[name])}**" for name in ranked)
+
+
+def _rank(name: str) -> int:
+    """Position of the first pattern that a metric's name matches."""
+    return next((i for i, pattern in enumerate(_FIRST) if re.fullmatch(pattern, name)), len(_FIRST))
 
 
 def _number(value: float) -> str:

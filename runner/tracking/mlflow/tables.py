@@ -13,7 +13,8 @@ from runner.tracking.base import DatasetRef, Row
 from runner.tracking.mlflow.params import safe_name
 
 TABLES_TAG = "mlflow.loggedArtifacts"
-_DIGEST_LIMIT = 36
+_DIGEST_LIMIT = 12
+"""Characters of a fingerprint that are shown; MLflow allows 36 and shows them all, beside the name."""
 
 
 def table_json(rows: Sequence[Row]) -> str:

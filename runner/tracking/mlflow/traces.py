@@ -8,6 +8,7 @@ published and its turns are laid out backwards from there.
 
 import base64
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -44,9 +45,9 @@ def write(episodes: Sequence[Episode], place: Place, secrets: Secrets) -> None:
     if not episodes:
         return
     client = TracingClient(place.uri)
-    now = time.time_ns()
+    now, head = time.time_ns(), _shared_head(episodes)
     for episode in episodes:
-        info = _info(episode, place, secrets, now)
+        info = _info(episode, place, secrets, now, head)
         client.start_trace(info)
         spans = [Span.from_dict(span) for span in _spans(episode, info.trace_id, secrets, now)]
         client.log_spans(place.experiment_id, spans)
@@ -68,7 +69,7 @@ def _seconds(turn: Turn) -> float:
     return turn.model_seconds + turn.command_seconds
 
 
-def _info(episode: Episode, place: Place, secrets: Secrets, now: int) -> Any:
+def _info(episode: Episode, place: Place, secrets: Secrets, now: int, head: int) -> Any:
     """The trace's row in MLflow's list of traces."""
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
@@ -78,7 +79,7 @@ def _info(episode: Episode, place: Place, secrets: Secrets, now: int) -> Any:
         request_time=(now - _duration(episode)) // 1_000_000,
         execution_duration=_duration(episode) // 1_000_000,
         state=TraceState.ERROR if episode.outcome is Outcome.INFRA else TraceState.OK,
-        request_preview=clip(secrets.text(_asked(episode)), _PREVIEW),
+        request_preview=clip(secrets.text(f"{episode.id}: {episode.prompt[head:]}"), _PREVIEW),
         response_preview=clip(secrets.text(_answered(episode)), _PREVIEW),
         trace_metadata={"mlflow.sourceRun": place.run_id, "mlflow.trace.tokenUsage": json.dumps(_usage(episode.turns))},
         tags={
@@ -109,9 +110,11 @@ def _assessments(episode: Episode, place: Place, secrets: Secrets) -> list[Any]:
     return [solved]
 
 
-def _asked(episode: Episode) -> str:
-    """The end of the prompt: its beginning is the harness's own text, equal for every task."""
-    return episode.prompt[-_PREVIEW:] if episode.prompt else episode.task_id
+def _shared_head(episodes: Sequence[Episode]) -> int:
+    """Characters of whole paragraphs that begin every prompt: the harness's own text, no use in a list of tasks."""
+    paragraphs = [episode.prompt.split("\n\n")[:-1] for episode in episodes]
+    shared = itertools.takewhile(lambda same: len(set(same)) == 1, zip(*paragraphs, strict=False))
+    return sum(len(same[0]) + 2 for same in shared)
 
 
 def _answered(episode: Episode) -> str:

@@ -18,7 +18,7 @@ _STATUS = {"done": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 _PROGRESS_SECONDS = 3.0
 _BACKLOG = 4
 """Progress is dropped while this many jobs wait: a slow server gets fewer points, not a longer queue."""
-_CLOSE_SECONDS = 60.0
+_CLOSE_SECONDS = 30.0
 """How long ``end`` waits for a store that works but is slow, on top of three requests' time-out."""
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ class MlflowTracker:
         memory = Memory(run.folder, self._settings.uri)
         self._publisher = Publisher(settings=self._settings, run=run, memory=memory, secrets=Secrets())
         store = memory.store
-        if not (store.status == "FINISHED" and holds_run(self._settings.uri, store.run_id)):
+        complete = store.status == "FINISHED" and run.sweep in (None, store.sweep)
+        if not (complete and holds_run(self._settings.uri, store.run_id)):
             self._begin()
 
     def _begin(self) -> None:
