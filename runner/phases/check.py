@@ -20,7 +20,7 @@ from runner.domain.errors import EngineError, InfraError, MissingRequirement, St
 from runner.domain.task import Task
 from runner.grading.oracle import run_oracle
 from runner.grading.verify import Reason, Verdict, verify
-from runner.sandbox.base import Backend, BuildFailure, Image
+from runner.sandbox.base import Backend, BuildFailure, Image, Role
 from runner.store.tasks import find_tasks, read_task
 
 log = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ class _Check:
     def _verdict(self, step: str, image: Image, test: str, solution: str = "") -> Verdict:
         """A test's verdict in a fresh sandbox, after the solution if there is one. Raises InfraError."""
         self.findings.step = step
-        limits = self.task.limits
+        limits, role = self.task.limits, verifier_role(self.task)
 
         images = [image]
 
@@ -204,7 +204,7 @@ class _Check:
             with self.backend.start(images.pop() if images else self._rebuild()) as sandbox:
                 if solution:
                     run_oracle(sandbox, solution, timeout=limits.agent_seconds)
-                return verify(sandbox, self.backend.grader, test, timeout=limits.verifier_seconds)
+                return verify(sandbox, self.backend.grader, test, timeout=limits.verifier_seconds, role=role)
 
         return self.patience.call(attempt)
 
@@ -229,6 +229,21 @@ def _tasks_below(path: Path) -> Iterator[Path]:
         raise UserError(f"no tasks in {path}: a task is a folder with a task.toml and an instruction.md")
     yield first
     yield from folders
+
+
+def verifier_role(task: Task) -> Role:
+    """Who the tests run as. Others' tests expect to be their image's own user, and ask what *they* may read or write;
+    no agent has run in the sandboxes of a check, so there is nobody to be safe from."""
+    if task.environment.context is None:
+        return Role.ROOT
+    user = "root"
+    for line in (task.environment.context / "Dockerfile").read_text("utf-8", "replace").splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word.upper() == "FROM":
+            user = "root"
+        elif word.upper() == "USER":
+            user = rest.strip().partition(":")[0]
+    return Role.ROOT if user in ("root", "0") else Role.AGENT
 
 
 def _unless_passed(verdict: Verdict, what: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 from runner.domain.episode import Outcome
 from runner.domain.errors import EngineError, MissingRequirement, UserError
 from runner.domain.task import Environment, Task
-from runner.phases.check import CheckResult, Patience, check_folder, check_paths, check_task
-from runner.sandbox.base import BuildFailure, Image
+from runner.phases.check import CheckResult, Patience, check_folder, check_paths, check_task, verifier_role
+from runner.sandbox.base import BuildFailure, Image, Role
 from runner.sandbox.null import NullBackend, NullSandbox
 from runner.sandbox.registry import open_backend
 from runner.schema import Sandbox
@@ -126,6 +126,25 @@ class TestPaths:
             "seconds": 1.23,
             "reason": "",
         }
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "role"),
+    [
+        ("FROM a\nRUN b\n", Role.ROOT),
+        ("FROM a\nUSER user\nWORKDIR /home/user", Role.AGENT),
+        ("FROM a\n  user 1000:1000", Role.AGENT),
+        ("FROM a\nUSER user\nUSER root", Role.ROOT),
+        ("FROM a AS build\nUSER user\nFROM b", Role.ROOT),
+    ],
+)
+def test_imported_tests_run_as_their_images_own_user(tmp_path: Path, dockerfile: str, role: Role) -> None:
+    (tmp_path / "Dockerfile").write_text(dockerfile)
+    assert verifier_role(replace(TASK, environment=Environment(context=tmp_path))) is role
+
+
+def test_our_own_tests_run_as_root() -> None:
+    assert verifier_role(TASK) is Role.ROOT
 
 
 @pytest.fixture(scope="module")
