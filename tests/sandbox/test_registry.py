@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from runner.domain.errors import MissingRequirement, RecipeError
-from runner.domain.task import Environment
-from runner.sandbox.base import ExecResult, Role
-from runner.sandbox.null import NullBackend
-from runner.sandbox.registry import open_backend, probe_one
+from runner.sandbox.registry import open_backend
 from runner.schema import Sandbox
 
 
@@ -60,14 +57,3 @@ def test_auto_falls_back_to_local_and_says_why(local_ok: str, tmp_path: Path, ca
     assert backend.name == "local"
     assert "no.sock" in caplog.text
     backend.close()
-
-
-def test_the_null_backend_does_what_its_script_says(tmp_path: Path) -> None:
-    assert probe_one("null").ok
-    backend = NullBackend(Sandbox(), tmp_path, "x")
-    backend.verdict = lambda argv, stdin: ExecResult(output=argv[0].encode() + stdin, exit_code=5, seconds=0.0)
-    image = backend.build(Environment(setup="anything"), timeout=1)
-    with backend.start(image) as sandbox:
-        assert sandbox.run("anything", timeout=1).exit_code == 0
-        sandbox.quiesce()
-        assert sandbox.exec(["a"], role=Role.ROOT, timeout=1, stdin=b"b").output == b"ab"

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,7 +50,9 @@ class Attached:
         self._socket.sendall(data)
 
     def finish(self) -> None:
-        """End the program's standard input."""
+        """End the program's standard input, where the connection can: Python's TLS has no half-close."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            return
         with contextlib.suppress(OSError):  # it has ended already
             self._socket.shutdown(socket.SHUT_WR)
 

@@ -1,5 +1,6 @@
 """The Docker backend: images, containers and their limits behind ``base.Backend``."""
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from runner.sandbox.docker.grader import MOUNT, GraderVolume
 from runner.sandbox.docker.images import Images
 from runner.sandbox.docker.sandbox import DockerSandbox
 from runner.schema import Sandbox as Settings
+
+log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
 
@@ -70,8 +73,13 @@ class DockerBackend:
             yield sandbox
 
     def close(self) -> None:
-        """See ``base.Backend.close``."""
-        containers.remove_own(self._engine)
+        """See ``base.Backend.close``. An engine that is gone keeps its containers until a later run reaps them."""
+        if not self._engine.connected:
+            return
+        try:
+            containers.remove_own(self._engine)
+        except EngineError as error:
+            log.warning("containers may have stayed behind, for a later run to remove: %s", error)
         self._engine.close()
 
     def reap(self) -> int:

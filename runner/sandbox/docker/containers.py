@@ -1,5 +1,6 @@
 """What our containers look like: limits, labels, mounts, and whose they are."""
 
+import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping
@@ -8,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from runner.domain.errors import EngineError
 from runner.sandbox.docker.engine import Engine
 from runner.schema import Sandbox as Settings
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
+
+log = logging.getLogger(__name__)
 
 MARK, RUN, OWNER = "endless", "endless.run", "endless.owner"
 LIVE, IMAGE = "1", "image"
@@ -55,6 +59,7 @@ def episode_options(engine: Engine, settings: Settings) -> dict[str, Any]:
         "cap_drop": ["ALL"],
         "cap_add": ROOT_CAPABILITIES,
         "security_opt": ["no-new-privileges"],
+        "tmpfs": {"/run/endless": "size=64m,mode=0700"},  # for the grader: root's alone, and no agent can fill it
         "mem_limit": f"{settings.memory_mb}m",
         "memswap_limit": f"{settings.memory_mb}m",
         "pids_limit": settings.pids,
@@ -85,14 +90,20 @@ def _engine_options(engine: Engine, pids: int) -> dict[str, Any]:
 
 @contextmanager
 def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["Container"]:
-    """A container of ours, not started yet, gone afterwards with its anonymous volumes. Raises EngineError."""
+    """A container of ours, not started yet, gone afterwards with its anonymous volumes. Raises EngineError.
+
+    Where the engine fails at removing it, that must not hide what happened inside: it is left for ``reap``.
+    """
     options = {"command": ["true"], "user": "0:0", "labels": labels(run)} | options
     with engine.trouble("create a container"):
         container = engine.client.containers.create(image, **options)
     try:
         yield container
     finally:
-        remove(engine, str(container.id))
+        try:
+            remove(engine, str(container.id))
+        except EngineError as error:
+            log.warning("a container stays behind, for a later run to remove: %s", error)
 
 
 def remove(engine: Engine, container: str) -> None:

@@ -38,6 +38,11 @@ class Engine:
             return self._client
 
     @property
+    def connected(self) -> bool:
+        """Whether anything was asked of the engine yet."""
+        return self._client is not None
+
+    @property
     def version(self) -> dict[str, Any]:
         """What the engine says about itself."""
         if not self._version:
