@@ -8,10 +8,10 @@ as they were. Hashes are SHA-256, the same on every Python.
   rendezvous hashing): value v rings after -ln(u)/w_v, the first one is drawn, with probability w_v / sum(w). A value
   that is added or re-weighted moves only the draws that it wins or loses, so that ablations stay comparable.
 * ``stratified`` cuts the draws into blocks. Weights become whole numbers in lowest terms; where their sum T is at most
-  ``MAX_BLOCK`` a block has T draws and holds each value exactly as often as its weight says, in a seeded order. A
-  larger T (weights such as 0.123457) gets blocks of ``MAX_BLOCK`` draws by systematic sampling: each value appears its
-  share of the block, rounded down or up, and the starting points follow the golden ratio from block to block so that
-  the roundings even out.
+  ``MAX_BLOCK`` a block has T draws and holds each value exactly as often as its weight says, in a seeded order (of the
+  values as they are listed: another listing is another sequence). A larger T (weights such as 0.123457) gets blocks of
+  ``MAX_BLOCK`` draws by systematic sampling: each value appears its share of the block, rounded down or up, and the
+  starting points follow the golden ratio from block to block so that the roundings even out.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ def combinations(taxonomy: Taxonomy) -> int:
 
 
 def _weights(name: str, dimension: Dimension) -> _Weights:
-    """The values that can occur, sorted, so that reordering a recipe's lines changes no draw."""
+    """The values that can occur, in the taxonomy's order."""
     key = f"taxonomy.dimensions.{name}"
     for value, weight in dimension.values.items():
         if not (weight >= 0 and math.isfinite(weight)):
@@ -76,7 +76,7 @@ def _weights(name: str, dimension: Dimension) -> _Weights:
         if not dimension.fixed.strip():
             raise RecipeError(f"{key}.fixed is empty; name a value, or set {key}=null to drop the dimension")
         return ()
-    weights = tuple(sorted((value, weight) for value, weight in dimension.values.items() if weight > 0))
+    weights = tuple((value, weight) for value, weight in dimension.values.items() if weight > 0)
     if not weights:
         what = "has only weights of 0" if dimension.values else "has no values"
         raise RecipeError(f"{key} {what}; give one a positive weight, set `fixed`, or set {key}=null to drop it")

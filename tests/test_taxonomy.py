@@ -46,9 +46,16 @@ def test_dropping_or_adding_a_dimension_leaves_the_others_alone(sampling, seed, 
 
 
 @given(samplings, weights, st.integers(0, 100))
-def test_the_order_and_the_scale_of_weights_do_not_matter(sampling, values, index):
-    turned = dict(reversed([(value, weight * 4) for value, weight in values.items()]))
-    first, second = (Taxonomy(dimensions={"d": Dimension(values=v)}, sampling=sampling) for v in (values, turned))
+def test_the_scale_of_weights_does_not_matter(sampling, values, index):
+    larger = {value: weight * 4 for value, weight in values.items()}
+    first, second = (Taxonomy(dimensions={"d": Dimension(values=v)}, sampling=sampling) for v in (values, larger))
+    assert draw(first, 1, index) == draw(second, 1, index)
+
+
+@given(weights, st.integers(0, 100))
+def test_the_order_of_values_does_not_matter_to_independent_draws(values, index):
+    turned = dict(reversed(values.items()))
+    first, second = (Taxonomy(dimensions={"d": Dimension(values=v)}) for v in (values, turned))
     assert draw(first, 1, index) == draw(second, 1, index)
 
 
@@ -143,4 +150,4 @@ KNOWN_INDEPENDENT = [
     ("sqlite", "easy"),
     ("sqlite", "hard"),
 ]
-KNOWN_STRATIFIED = [("logs", "easy"), ("git", "easy"), ("sqlite", "hard"), ("sqlite", "easy")]
+KNOWN_STRATIFIED = [("git", "easy"), ("logs", "easy"), ("sqlite", "hard"), ("sqlite", "easy")]
