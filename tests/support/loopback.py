@@ -122,6 +122,8 @@ class Loopback:
     """Every request, faults included, in the order of arrival."""
     billed: list[Billed] = field(default_factory=list)
     most_at_once: int = 0
+    errors: list[Exception] = field(default_factory=list)
+    """What ``reply`` raised; the first one is raised on leaving the context."""
 
     def __enter__(self) -> "Loopback":
         self.lock = threading.Lock()
@@ -139,6 +141,8 @@ class Loopback:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        if self.errors and exc[0] is None:
+            raise self.errors[0]
 
     @property
     def url(self) -> str:
@@ -228,7 +232,12 @@ class _Handler(BaseHTTPRequestHandler):
         if fault not in ANSWERED:
             self._fail(call, fault, key)
             return
-        made = owner.reply(call) if fault is Fault.NONE else "" if fault is Fault.EMPTY_REPLY else HUGE
+        try:
+            made = owner.reply(call) if fault is Fault.NONE else "" if fault is Fault.EMPTY_REPLY else HUGE
+        except Exception as error:  # the test's own mistake: told to the client, raised at the end
+            owner.errors.append(error)
+            self._error(400, "reply_failed", f"{type(error).__name__}: {error}")
+            return
         reply = made if isinstance(made, Reply) else Reply(text=made)
         owner.stopping.wait(owner.latency)
         bill = _bill(call, reply)
