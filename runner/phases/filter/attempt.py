@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from runner.agent.harness import Harness
 from runner.agent.loop import Call, play
-from runner.domain.episode import Episode, Outcome
+from runner.domain.episode import Episode
 from runner.domain.errors import EngineError
 from runner.domain.plain import fingerprint, plain
 from runner.domain.task import Task
@@ -37,7 +37,7 @@ class Attempt:
         return Episode(
             task_id=task.id,
             sample=sample,
-            outcome=Outcome.PASS if verdict.passed else Outcome.FAIL,
+            outcome=verdict.outcome,
             end=played.end,
             turns=played.turns,
             prompt=played.prompt,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from runner.agent.protocol import CHARS_PER_TOKEN
+from runner.domain.episode import Outcome
 from runner.domain.task import Environment
 from runner.grading.verify import Verdict, verify
 from runner.llm.base import Message
@@ -53,7 +54,7 @@ class Judge:
         if isinstance(image, BuildFailure):
             return self._complain(Reason.BUILD_TIMEOUT if image.timed_out else Reason.BUILD_FAILED, image.log)
         verdict = test_untouched(self.config, self.backend, image, found["initial_test"])
-        if verdict.passed:
+        if verdict.outcome is Outcome.PASS:
             return Built(environment=environment, initial_test=found["initial_test"], image=image)
         self.backend.remove_image(image)
         return self._complain(Reason.INITIAL_TEST_FAILED, verdict.log)

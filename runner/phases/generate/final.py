@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from runner.domain.episode import Outcome
 from runner.grading.oracle import run_oracle
+from runner.grading.verify import Reason as VerdictReason
 from runner.grading.verify import verify
 from runner.llm.base import Message
 from runner.phases.generate.describe import Description
@@ -54,9 +56,9 @@ class Judge:
         except ReplyError as error:
             return self._complain(Reason.FINAL_TEST_INVALID, str(error))
         untouched = test_untouched(self.config, self.backend, self.built.image, test)
-        if untouched.passed:
+        if untouched.outcome is Outcome.PASS:
             return self._complain(Reason.FINAL_TEST_PASSES_UNTOUCHED, untouched.log)
-        if not untouched.by_assertion:
+        if untouched.reason is not VerdictReason.ASSERTION:
             return self._complain(Reason.FINAL_TEST_INVALID, untouched.log)
         solution = found.get("solution", self.solution)
         return self._with_oracle(test, solution) if solution else Checked(final_test=test, solution="")
@@ -66,7 +68,7 @@ class Judge:
         with self.backend.start(self.built.image) as sandbox:
             ran = run_oracle(sandbox, solution, timeout=self.config.agent.episode_seconds)
             verdict = verify(sandbox, self.backend.grader, test, timeout=limits.verifier_seconds)
-        if verdict.passed:
+        if verdict.outcome is Outcome.PASS:
             return Checked(final_test=test, solution=solution)
         said = ran.output.decode("utf-8", "replace")
         log = f"The reference solution:\n{solution}\nIts output (exit code {ran.exit_code}):\n{said}\n{verdict.log}"
