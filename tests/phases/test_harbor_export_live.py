@@ -102,6 +102,21 @@ def test_the_agents_files_do_not_reach_the_verifier(docker: Docker, tmp_path: Pa
         assert "sleep 0.01" not in execute("root", "ps", "-ef")
 
 
+def test_programs_that_a_test_starts_run_as_the_agent_in_its_home(docker: Docker, tmp_path: Path) -> None:
+    final = """
+import os, subprocess, tempfile
+
+def test_who(tmp_path):
+    assert os.getuid() == 0
+    assert subprocess.check_output(['id', '-un'], text=True) == 'user\\n'
+    assert os.system('touch ' + str(tmp_path / 'a') + ' ' + tempfile.mkdtemp() + '/b $HOME/c') == 0
+    assert os.stat('/home/user/c').st_uid == 1000
+    assert os.getcwd() == '/home/user'
+"""
+    with container(docker, replace(TASK, final_test=final), tmp_path) as execute:
+        assert grade(execute) == "1"
+
+
 def test_services_start_with_the_container_as_the_agent(docker: Docker, tmp_path: Path) -> None:
     environment = replace(TASK.environment, start="id -un > ~/started; sleep 4321 &\n")
     with container(docker, replace(TASK, environment=environment), tmp_path) as execute:

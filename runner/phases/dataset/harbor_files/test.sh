@@ -6,11 +6,11 @@ mkdir -p /logs/verifier
 rm -f -- "$reward"
 
 run() {
-  env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+  env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/home/user LANG=C.UTF-8 \
     PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -I -B "$@"
 }
 
-cd /
+cd /home/user 2>/dev/null || cd /
 if ! run -c 'import pytest'; then
   echo "python3 with pytest is missing from this image" >&2
   exit 2

@@ -1,17 +1,22 @@
 """Runs one test file where the agent's files cannot reach it; exits with 0 only if every collected test passed.
 
 Started by test.sh with ``python3 -I``: no environment, no user site, no working directory on the path. The test is
-copied to a folder that only root can read, away from any conftest.py or pytest.ini.
+copied to a folder that only root can read, away from any conftest.py or pytest.ini. Programs that it starts run as the
+agent, since they may be the agent's own.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +33,16 @@ class Count:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.collected = len(session.items)
 
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, None]:
+        """pytest makes tmp_path for root only; programs that tests start are not root."""
+        outcome = yield
+        if fixturedef.argname == "tmp_path" and outcome.excinfo is None:
+            folder = Path(outcome.get_result())
+            folder.chmod(0o777)
+            for parent in list(folder.parents)[:2]:
+                parent.chmod(0o711)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.passed += report.when == "call" and report.passed
 
@@ -43,6 +58,25 @@ def end_agent_processes() -> None:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+
+
+def demote_children() -> None:
+    """Let programs that the tests start run as the agent, with folders that they can use (Python 3.9 and later)."""
+    start, make = subprocess.Popen.__init__, tempfile.mkdtemp
+    if "user" not in inspect.signature(start).parameters:
+        return
+
+    def demoted(self: Any, *args: Any, **keywords: Any) -> None:
+        start(self, *args, **{"user": AGENT, "group": AGENT, "extra_groups": [], **keywords})
+
+    def shared(*args: Any, **keywords: Any) -> Any:
+        folder = make(*args, **keywords)
+        os.chmod(folder, 0o777)  # noqa: PTH101
+        return folder
+
+    subprocess.Popen.__init__ = demoted  # type: ignore[method-assign]
+    tempfile.mkdtemp = shared
+    os.system = lambda command: subprocess.call(command, shell=True) << 8
 
 
 def session(pid: int) -> int | None:
@@ -64,6 +98,8 @@ def main(test: str) -> int:
     if os.geteuid() == 0:
         end_agent_processes()
     folder = tempfile.mkdtemp()
+    if os.geteuid() == 0:
+        demote_children()
     try:
         copy = shutil.copy(test, folder)
         count = Count()
