@@ -35,7 +35,7 @@ def _table(config: Config, steps: list[Step], store: Store, estimates: list[Esti
     table.add_column("fingerprint")
     table.add_column("calls, about", f"{rest.likely_calls:,}", justify="right")
     table.add_column("at most", f"{rest.calls:,}", justify="right")
-    table.add_column("tokens in / out, about", f"{rest.input_tokens:,} / {rest.output_tokens:,}", justify="right")
+    table.add_column("tokens in / out", _tokens(rest), justify="right")
     table.add_column("cost, about", _dollars(rest), justify="right")
     table.add_column("model")
     for step, estimate in zip(steps, estimates, strict=True):
@@ -56,8 +56,12 @@ def _state(step: Step, store: Store) -> str:
 def _cells(estimate: Estimate) -> tuple[str, str, str, str]:
     if not estimate.calls:
         return "0", "0", "", ""
-    tokens = f"{estimate.input_tokens:,} / {estimate.output_tokens:,}"
-    return f"{estimate.likely_calls:,}", f"{estimate.calls:,}", tokens, _dollars(estimate)
+    return f"{estimate.likely_calls:,}", f"{estimate.calls:,}", _tokens(estimate), _dollars(estimate)
+
+
+def _tokens(estimate: Estimate) -> str:
+    """In millions: a plan is no more exact than that."""
+    return f"{estimate.input_tokens / 1e6:,.1f} / {estimate.output_tokens / 1e6:,.1f} M"
 
 
 def _dollars(estimate: Estimate) -> str:
