@@ -54,7 +54,8 @@ class DockerfileBuild:
             return None
         cause = infrastructure(log, network=self.network != "none")
         if code is not None and cause:
-            raise EngineError(f"The image {self.tag} could not be built: {cause}. Check network, registry and disk.")
+            advice = "Check the network (sandbox.build_network), the registry and the disk."
+            raise EngineError(f"The image {self.tag} could not be built: {cause}. {advice}")
         return BuildFailure(log=log, timed_out=code is None)
 
     def _buildx(self, engine: Engine, context: IO[bytes]) -> tuple[int | None, str]:
