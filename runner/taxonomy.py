@@ -84,7 +84,14 @@ def _weights(name: str, dimension: Dimension) -> _Weights:
 
 
 def _independent(weights: _Weights, stream: str, index: int) -> str:
-    return min(weights, key=lambda item: -math.log(_uniform(stream, index, item[0])) / item[1])[0]
+    begun = _hash(stream, index, "")
+
+    def rings(item: tuple[str, float]) -> float:
+        clock = begun.copy()
+        clock.update(item[0].encode())
+        return -math.log(_uniform(clock.digest())) / item[1]
+
+    return min(weights, key=rings)[0]
 
 
 def _stratified(weights: _Weights, stream: str, index: int) -> str:
@@ -92,7 +99,7 @@ def _stratified(weights: _Weights, stream: str, index: int) -> str:
     size = min(edges[-1], MAX_BLOCK)
     block, place = divmod(index, size)
     rank = _shuffled(stream, block, size)[place]
-    start = (_uniform(stream, "start") + block * _GOLDEN) % 1.0
+    start = (_uniform(_hash(stream, "start").digest()) + block * _GOLDEN) % 1.0
     position = (rank * edges[-1] + int(start * edges[-1])) // size
     return values[bisect_right(edges, position)]
 
@@ -110,13 +117,13 @@ def _blocks(weights: _Weights) -> tuple[tuple[str, ...], tuple[int, ...]]:
 @lru_cache(maxsize=256)
 def _shuffled(stream: str, block: int, size: int) -> tuple[int, ...]:
     """The seeded order of one block: its ranks sorted by their hashes."""
-    return tuple(sorted(range(size), key=lambda rank: _digest(stream, "block", block, rank)))
+    return tuple(sorted(range(size), key=lambda rank: _hash(stream, "block", block, rank).digest()))
 
 
-def _uniform(*parts: object) -> float:
+def _uniform(digest: bytes) -> float:
     """A number in (0, 1], never 0 so that its logarithm exists."""
-    return ((int.from_bytes(_digest(*parts)[:8]) >> 11) + 1) / 2**53
+    return ((int.from_bytes(digest[:8]) >> 11) + 1) / 2**53
 
 
-def _digest(*parts: object) -> bytes:
-    return hashlib.sha256("\0".join(str(part) for part in parts).encode()).digest()
+def _hash(*parts: object) -> "hashlib._Hash":
+    return hashlib.sha256("\0".join(str(part) for part in parts).encode())

@@ -82,12 +82,26 @@ def _compose_all(argv: Sequence[str], job: Job | None) -> tuple[list[tuple[Confi
         variant, is_basic = _observe(config)
         if is_basic or job is None:
             raw.append(variant)
-        elif code := job(*_finish(variant, recipe, request)):
-            raise EndlessError(f"variant {' '.join(variant.overrides)} ended with exit code {code}")
+        else:
+            _run_inside(job, variant, *_finish(variant, recipe, request))
 
     _guarded(recipe, request, task)
     finished = [_finish(variant, recipe, request) for variant in raw]
     return _name_variants(finished), request
+
+
+class _JobError(Exception):
+    """Carries a job's own error through Hydra, so that it is not taken for an error of composing."""
+
+
+def _run_inside(job: Job, raw: _Raw, config: Config, composition: Composition) -> None:
+    """Run a job where a foreign launcher wants it, perhaps in another process: only an exception gets back."""
+    try:
+        code = job(config, composition)
+    except Exception as error:
+        raise _JobError(error) from error
+    if code:
+        raise _JobError(EndlessError(f"variant {' '.join(raw.overrides)} ended with exit code {code}"))
 
 
 def _observe(config: Any) -> tuple[_Raw, bool]:
@@ -113,6 +127,8 @@ def _guarded(recipe: Recipe, request: Request, task: Callable[[Any], None]) -> N
     except SystemExit as leaving:
         if leaving.code:
             raise RecipeError(f"recipe {recipe.name}: Hydra does not take {' '.join(request.options)}") from leaving
+    except _JobError as carrier:
+        raise carrier.args[0] from None
     except Exception as error:
         if not is_foreign(error):
             raise
