@@ -27,6 +27,7 @@ LIFETIME = 6 * 3600
 ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"]
 """All that the sandbox's own root may do: read and repair files, become the agent for the tests' children."""
 BUILD_MEMORY_MB, BUILD_PIDS = 4096, 2048
+PODMAN_ULIMITS = {"nofile": 1024, "nproc": 16384}
 
 
 def owner() -> str:
@@ -65,7 +66,7 @@ def episode_options(engine: Engine, settings: Settings) -> dict[str, Any]:
         "pids_limit": settings.pids,
         "nano_cpus": int(settings.cpus * 1e9),
     }
-    return options | _engine_options(engine, settings.pids)
+    return options | _engine_options(engine)
 
 
 def build_options(engine: Engine, settings: Settings) -> dict[str, Any]:
@@ -74,17 +75,18 @@ def build_options(engine: Engine, settings: Settings) -> dict[str, Any]:
     options: dict[str, Any] = {"mem_limit": f"{memory}m", "pids_limit": max(settings.pids, BUILD_PIDS)}
     if settings.build_network is not None:
         options["network_mode"] = settings.build_network
-    return options | _engine_options(engine, BUILD_PIDS)
+    return options | _engine_options(engine)
 
 
-def _engine_options(engine: Engine, pids: int) -> dict[str, Any]:
-    """Docker starts an init that reaps orphans. Podman often lacks one, so there bash does it; and Podman may not
-    raise limits beyond its caller's, which it tries unless told."""
+def _engine_options(engine: Engine) -> dict[str, Any]:
+    """Docker starts an init that reaps orphans. Podman often lacks one, so there bash does it; and Podman tries to
+    raise limits that it may not raise, unless told others. (The kernel counts ``nproc`` over all of a user's
+    sandboxes, so it is no substitute for ``pids_limit``.)"""
     if not engine.podman:
         return {"init": True, "entrypoint": ["sleep"], "command": [str(LIFETIME)]}
     from docker.types import Ulimit
 
-    ulimits = [Ulimit(name="nofile", soft=1024, hard=1024), Ulimit(name="nproc", soft=pids, hard=pids)]
+    ulimits = [Ulimit(name=name, soft=value, hard=value) for name, value in PODMAN_ULIMITS.items()]
     return {"entrypoint": ["bash"], "command": ["-c", f"sleep {LIFETIME} & wait $!"], "ulimits": ulimits}
 
 

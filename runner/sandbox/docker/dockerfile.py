@@ -47,8 +47,8 @@ class DockerfileBuild:
     """Names of variables handed over as build arguments; engines do not store the proxies among them."""
 
     def run(self, engine: Engine, context: IO[bytes]) -> BuildFailure | None:
-        """Build the tar archive ``context``; None is success. Podman builds through its own API, which has all that
-        BuildKit has. Raises MissingRequirement without BuildKit, EngineError for infrastructure trouble."""
+        """Build the tar archive ``context``; None is success. Podman builds through its own API, which knows
+        heredocs from Podman 4.8 on. Raises MissingRequirement without BuildKit, EngineError for the world's fault."""
         code, log = self._through_api(engine, context) if engine.podman else self._buildx(engine, context)
         if code == 0:
             return None

@@ -52,24 +52,24 @@ class Images:
 
     def remove(self, tag: str) -> None:
         """Forget an image. One that is gone already, or still in use, is left alone. Raises EngineError."""
-        from docker.errors import APIError, ImageNotFound
+        from docker.errors import APIError, NotFound
 
         with self._engine.trouble("remove an image"):
             try:
                 self._engine.client.images.remove(tag)
-            except ImageNotFound:
+            except NotFound:
                 return
             except APIError as error:
                 if error.status_code != 409:
                     raise
 
     def _exists(self, tag: str) -> bool:
-        from docker.errors import ImageNotFound
+        from docker.errors import NotFound
 
         with self._engine.trouble("look for an image"):
             try:
                 self._engine.client.images.get(tag)
-            except ImageNotFound:
+            except NotFound:
                 return False
         return True
 

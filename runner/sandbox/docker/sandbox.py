@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 USERS = {Role.AGENT: "1000:1000", Role.ROOT: "0:0"}
 HELPER_SECONDS = 20.0
+NOT_STARTED = (b"OCI runtime exec failed", b"Error: runc:", b"Error: crun:")
+"""How Docker and Podman say, on the program's own stream, that there is no such program or folder."""
 START_SECONDS = 30.0
 # The script's services keep its output open for as long as they live, so it goes to a file that has no name any more.
 _START = """
@@ -76,7 +78,7 @@ class DockerSandbox:
         if stop:
             self._shell.close()
             self._restart()
-        if code in (126, 127) and output.startswith(b"OCI runtime exec failed"):
+        if code in (126, 127) and output.startswith(NOT_STARTED):
             raise EngineError(f"{argv[0]} could not be executed in the container: {output.decode('utf-8', 'replace')}")
         seconds = time.monotonic() - began
         return ExecResult(
