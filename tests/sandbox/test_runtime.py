@@ -15,8 +15,6 @@ from runner.sandbox.runtime import _search_path_last, ensure_runtime, python_arg
 
 USES = ["pytest", "tarfile", "subprocess", "json", "hashlib", "ssl", "sqlite3", "ctypes", "lzma", "bz2", "zlib"]
 USES += ["pwd", "grp", "stat", "csv", "decimal", "asyncio"]
-    ["pytest", "tarfile", "subprocess", "json", "hashlib", "ssl", "sqlite3", "ctypes", "lzma", "bz2", "zlib", "pwd", "grp", "stat", "csv", "decimal", "asyncio"]
-)
 BUILD = "import sys, pathlib; from runner.sandbox.runtime import *; print(ensure_runtime(pathlib.Path(sys.argv[1])))"
 
 
@@ -69,7 +67,9 @@ def test_concurrent_callers_get_one_runtime(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         runs = list(
             pool.map(
-                lambda _: subprocess.run([sys.executable, "-c", BUILD, str(tmp_path)], capture_output=True, text=True, check=True),
+                lambda _: subprocess.run(
+                    [sys.executable, "-c", BUILD, str(tmp_path)], capture_output=True, text=True, check=True
+                ),
                 range(3),
             )
         )

@@ -1,0 +1,151 @@
+"""The local backend: sandboxes of this machine's own programs, behind ``base.Backend``."""
+
+import contextlib
+import hashlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from runner.domain.errors import EndlessError, EngineError, MissingRequirement
+from runner.domain.task import Environment
+from runner.sandbox.base import BuildFailure, Image, Probe, Role
+from runner.sandbox.local import build
+from runner.sandbox.local.identity import find_identity
+from runner.sandbox.local.limits import episode_limits, not_enforced, remedy
+from runner.sandbox.local.nursery import Nursery, Stage
+from runner.sandbox.local.sandbox import LocalSandbox
+from runner.sandbox.runtime import ensure_runtime
+from runner.schema import Sandbox as Settings
+
+PROBE_SECONDS = 20.0
+_PROCEDURE = "1"
+"""Part of every layer's name: raise it when the way layers are made changes."""
+
+
+class LocalBackend:
+    """See ``base.Backend``. Safe to use from many threads; ``sandbox.concurrency`` of them work at once."""
+
+    name = "local"
+    grader = Path("/opt/endless-grader")
+
+    def __init__(self, config: Settings, cache: Path, run_label: str) -> None:
+        """``cache`` is a folder of this machine for what is made once. ``run_label`` is not needed: nothing that this
+        backend starts outlives the process. Starts nothing yet."""
+        self._config, self._cache = config, cache
+        self._identity = find_identity()
+        self._nursery = Nursery(self._identity)
+        self._slots = threading.BoundedSemaphore(config.concurrency)
+        self._stages: set[Stage] = set()
+        self._layers = cache / "local"
+
+    def probe(self) -> Probe:
+        """See ``base.Backend.probe``: opens a sandbox without a grader and runs a command in it as the agent."""
+        if sys.platform != "linux":
+            return Probe(ok=False, detail="the local sandbox needs Linux", remedy="Use `sandbox=docker`.")
+        try:
+            with self._stage(building=False, grader="") as stage:
+                said = self._sandbox(stage).exec(["id", "-u"], role=Role.AGENT, timeout=PROBE_SECONDS)
+        except (EndlessError, OSError) as error:
+            return Probe(ok=False, detail=str(error), remedy=remedy())
+        if said.output.strip() != b"1000":
+            return Probe(ok=False, detail=f"the agent is not itself: {said.output!r}", remedy=remedy())
+        users = {"root": "as root", "subuid": "with newuidmap", "single": "with a single user"}[self._identity.kind]
+        return Probe(ok=True, detail=f"Linux namespaces, {users}", limits=not_enforced(self._identity))
+
+    def build(self, environment: Environment, *, timeout: float) -> Image | BuildFailure:
+        """See ``base.Backend.build``. A start script is tried once, so that its failure is the environment's. Raises
+        MissingRequirement for an imported task's Docker context."""
+        if environment.context is not None:
+            raise MissingRequirement(f"{environment.context} has a Dockerfile, which needs `sandbox=docker`")
+        layer = self._layers / f"{self._key(environment)}.tar"
+        image = Image(reference=str(layer), environment=environment)
+        if layer.exists():
+            return image
+        network = self._config.build_network == "host"
+        with self._slots, self._stage(building=True, network=network) as stage:
+            failure = build.run_setup(stage, environment.setup, timeout, self._config, single=self._identity.single)
+            if failure is not None:
+                return failure
+            with build.new_layer(layer) as descriptor:
+                stage.pack(descriptor)
+        if environment.start:
+            with self._slots, self._started(image) as sandbox:
+                failure = sandbox.start_services(environment.start)
+            if failure is not None:
+                layer.unlink(missing_ok=True)
+        return failure or image
+
+    @contextmanager
+    def start(self, image: Image) -> Iterator[LocalSandbox]:
+        """See ``base.Backend.start``."""
+        with self._slots, self._started(image) as sandbox:
+            script = image.environment.start
+            if script and (failure := sandbox.start_services(script)):
+                raise EngineError(f"The task's start script worked when it was built, but not now: {failure.log}")
+            yield sandbox
+
+    def close(self) -> None:
+        """See ``base.Backend.close``."""
+        for stage in list(self._stages):
+            stage.close()
+        self._nursery.close()
+
+    def reap(self) -> int:
+        """See ``base.Backend.reap``. A sandbox ends with its owner, so there is never one to remove; half-written
+        layers of dead processes are."""
+        build.remove_abandoned(self._layers)
+        return 0
+
+    def remove_image(self, image: Image) -> None:
+        """See ``base.Backend.remove_image``."""
+        with contextlib.suppress(OSError):
+            Path(image.reference).unlink()
+
+    @contextmanager
+    def _started(self, image: Image) -> Iterator[LocalSandbox]:
+        try:
+            layer = os.open(image.reference, os.O_RDONLY)
+        except OSError as error:
+            raise EngineError(f"The built environment {image.reference} is gone: {error.strerror}") from error
+        try:
+            with self._stage(building=False, layer=layer) as stage:
+                sandbox = self._sandbox(stage)
+                try:
+                    yield sandbox
+                finally:
+                    sandbox.close()
+        finally:
+            os.close(layer)
+
+    @contextmanager
+    def _stage(
+        self, *, building: bool, network: bool = False, layer: int | None = None, grader: str | None = None
+    ) -> Iterator[Stage]:
+        settings: dict[str, Any] = {
+            "root": self._config.root,
+            "grader": str(ensure_runtime(self._cache)) if grader is None else grader,
+            "memory_mb": self._config.memory_mb,
+            "network": network,
+            "building": building,
+            "single": self._identity.single,
+        }
+        stage = self._nursery.launch(settings, layer)
+        self._stages.add(stage)
+        try:
+            yield stage
+        finally:
+            stage.close()
+            self._stages.discard(stage)
+
+    def _sandbox(self, stage: Stage) -> LocalSandbox:
+        return LocalSandbox(stage, limits=episode_limits(self._config), output_bytes=self._config.output_bytes)
+
+    def _key(self, environment: Environment) -> str:
+        """Names a layer by all that goes into it."""
+        parts = [_PROCEDURE, environment.setup, environment.start, self._config.root, self._identity.kind]
+        parts.append(str(self._config.build_network))
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -1,0 +1,136 @@
+"""One started local sandbox: the agent's shell in it, and programs executed beside the agent."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from runner.domain.errors import EngineError
+from runner.domain.task import AGENT_HOME
+from runner.sandbox.base import BuildFailure, ExecResult, Role
+from runner.sandbox.local.nursery import Stage
+from runner.sandbox.local.process import Process, Program, collect
+from runner.sandbox.shell import AGENT_ENV, Shell
+
+log = logging.getLogger(__name__)
+
+HELPER_SECONDS = 20.0
+START_SECONDS = 30.0
+LOG_BYTES = 4000
+
+
+class LocalSandbox:
+    """See ``base.Sandbox``. Used by one thread at a time."""
+
+    def __init__(self, stage: Stage, *, limits: dict[str, int], output_bytes: int) -> None:
+        """``limits`` are resource limits of every process; ``output_bytes`` caps one program's output."""
+        self._stage, self._limits, self._output_bytes = stage, limits, output_bytes
+        self._agent_space: int | None = None
+        self._shell = Shell(open=self._open, execute=self._execute, limit=output_bytes, home=AGENT_HOME)
+
+    def run(self, command: str, *, timeout: float) -> ExecResult:
+        """See ``base.Sandbox.run``."""
+        return self._shell.run(command, timeout)
+
+    def quiesce(self) -> None:
+        """See ``base.Sandbox.quiesce``: the agent's process namespace ends, and everything in it."""
+        self._shell.close()
+        if self._agent_space is not None:
+            space, self._agent_space = self._agent_space, None
+            self._stage.close_space(space)
+
+    def exec(
+        self, argv: Sequence[str], *, role: Role, timeout: float, stdin: bytes = b"", cwd: str = "/"
+    ) -> ExecResult:
+        """See ``base.Sandbox.exec``. A program as root has a process namespace of its own, which ends with it. One as
+        the agent shares the shell's; if it overruns its time or output, all processes of the agent end with it.
+        Raises EngineError, also when the program does not exist."""
+        began = time.monotonic()
+        agent = role is Role.AGENT
+        program = Program(argv=argv, agent=agent, env={"PATH": AGENT_ENV["PATH"]}, cwd=cwd, limits=self._limits)
+        with _file(stdin) as source:
+            if agent:
+                code, output, stop = self._run_out(self._agent(), program, source, timeout)
+                if stop:
+                    self.quiesce()
+            else:
+                space = self._stage.open_space()
+                try:
+                    code, output, stop = self._run_out(space, program, source, timeout)
+                finally:
+                    self._stage.close_space(space)
+        seconds = time.monotonic() - began
+        return ExecResult(
+            output=output, exit_code=code, seconds=seconds, timed_out=stop == "time", truncated=stop == "flood"
+        )
+
+    def start_services(self, script: str) -> BuildFailure | None:
+        """Run a task's start script as the agent; None is success. What it left running stays. Raises EngineError."""
+        argv = ["bash", "--norc", "--noprofile", "-c", script]
+        program = Program(argv=argv, agent=True, env=AGENT_ENV, cwd=AGENT_HOME, limits=self._limits)
+        with _file(b"") as source, _file(b"", writable=True) as said:  # services hold their output open for ever
+            process = self._stage.start(self._agent(), program, stdin=source, stdout=said)
+            try:
+                _, stop = collect(process, START_SECONDS, self._output_bytes)
+                code = None if stop else process.exit_code()
+            finally:
+                process.close()
+            if code == 0:
+                return None
+            size = os.fstat(said).st_size
+            tail = os.pread(said, LOG_BYTES, max(0, size - LOG_BYTES)).decode("utf-8", "replace").rstrip()
+        why = f"did not return within {START_SECONDS:.0f} s" if stop else f"ended with exit code {code}"
+        return BuildFailure(log=f"{tail}\nstart.sh {why}".lstrip(), timed_out=bool(stop))
+
+    def close(self) -> None:
+        """Let go of the shell; whoever made the stage ends it."""
+        self._shell.close()
+
+    def _agent(self) -> int:
+        """The agent's process namespace."""
+        if self._agent_space is None:
+            self._agent_space = self._stage.open_space()
+        return self._agent_space
+
+    def _run_out(self, space: int, program: Program, stdin: int, timeout: float) -> tuple[int | None, bytes, str]:
+        """Exit code, output, and why it was stopped, if it was."""
+        process = self._stage.start(space, program, stdin=stdin)
+        try:
+            output, stop = collect(process, timeout, self._output_bytes)
+            return None if stop else process.exit_code(), output, stop
+        finally:
+            process.close()
+
+    def _open(self, argv: Sequence[str], cwd: str | None) -> Process:
+        """The shell's transport. Where the agent's processes have used up their number, they end first."""
+        program = Program(argv=argv, agent=True, env=AGENT_ENV, cwd=cwd or "/", limits=self._limits)
+        try:
+            return self._stage.start(self._agent(), program)
+        except EngineError as error:
+            log.debug("opening a shell failed, ending the agent's processes: %s", error)
+            self.quiesce()
+            return self._stage.start(self._agent(), program)
+
+    def _execute(self, argv: Sequence[str]) -> None:
+        """A helper of the shell's. As root, so that the agent's processes cannot keep it from starting or from killing
+        them; it is bash from the system's folders, with an environment of ours."""
+        program = Program(argv=argv, agent=False, env={"PATH": AGENT_ENV["PATH"]})
+        with _file(b"") as source:
+            self._run_out(self._agent(), program, source, HELPER_SECONDS)
+
+
+@contextmanager
+def _file(content: bytes, *, writable: bool = False) -> Iterator[int]:
+    """A descriptor of a file in memory, at its start."""
+    in_memory = bool(content) or writable
+    descriptor = os.memfd_create("stream") if in_memory else os.open(os.devnull, os.O_RDONLY)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if content:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
