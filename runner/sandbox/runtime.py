@@ -214,9 +214,12 @@ def _copy_packages(target: Path) -> None:
 
 
 def _compile(target: Path) -> None:
-    """Byte code that needs no check against its source: quicker to start, and copies may lose their times."""
+    """Byte code that needs no check against its source: quicker to start, and copies may lose their times.
+
+    In this process: workers forked from a program with threads can hang, and outlive one that is killed.
+    """
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    compileall.compile_dir(target, maxlevels=20, quiet=2, workers=0, invalidation_mode=unchecked)
+    compileall.compile_dir(target, maxlevels=20, quiet=2, workers=1, invalidation_mode=unchecked)
 
 
 def _open_to_all(target: Path) -> None:
