@@ -228,7 +228,7 @@ class Shell:
         try:
             self._execute(ladder_argv(signal, state.pid, state.jobs, shell=shell))
         except EngineError as error:
-            log.debug("could not signal the command's processes: %s", error)
+            log.debug("could not signal the command's processes: %s", str(error))
 
     def _reopen(self) -> None:
         self.close()

@@ -1,5 +1,6 @@
 """Sandboxes in real containers: building, starting, grading's needs, and what is left afterwards."""
 
+import gc
 import os
 import re
 import subprocess
@@ -10,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.cable import cable
 
 from runner.domain.errors import EngineError
 from runner.domain.task import Environment
 from runner.sandbox.base import BuildFailure, Image, Role
 from runner.sandbox.docker import DockerBackend
-from runner.sandbox.docker.containers import owner
+from runner.sandbox.docker.containers import owner, remove_own
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.sandbox import DockerSandbox
 from runner.sandbox.runtime import python_argv
@@ -304,3 +306,37 @@ def test_a_dead_engine_is_an_engine_error_with_a_remedy(tmp_path: Path) -> None:
     assert not found.ok
     assert "no.sock" in found.detail
     assert found.remedy
+
+
+# The SDK does not close a Unix socket that it failed to connect.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("call", ["run", "exec", "quiesce"])
+def test_an_engine_that_goes_away_in_the_middle_is_an_engine_error(
+    call: str, docker_settings: Sandbox, session_cache: Path, plain_image: Image, tmp_path: Path, engine: Engine
+) -> None:
+    if not engine.address.startswith("unix://"):
+        pytest.skip("the engine is not behind a Unix socket")
+    with cable(tmp_path / "engine.sock", engine.address.removeprefix("unix://")) as laid:
+        settings = replace(docker_settings, address=f"unix://{tmp_path}/engine.sock")
+        backend = DockerBackend(settings, session_cache, "cut")
+        with backend.start(plain_image) as sandbox:
+            sandbox.run("true", timeout=10)
+            threading.Timer(1.0, laid.cut).start()
+            with pytest.raises(EngineError, match="endless doctor"):
+                _work_until_it_breaks(sandbox, call)
+        backend.close()
+    del backend, sandbox
+    gc.collect()
+    remove_own(engine)
+    assert mine(engine) == []
+
+
+def _work_until_it_breaks(sandbox: DockerSandbox, call: str) -> None:
+    for _ in range(100):
+        if call == "run":
+            sandbox.run("sleep 5", timeout=10)
+        elif call == "exec":
+            sandbox.exec(["sleep", "5"], role=Role.ROOT, timeout=10)
+        else:
+            sandbox.run("true", timeout=10)
+            sandbox.quiesce()

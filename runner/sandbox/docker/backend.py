@@ -79,7 +79,7 @@ class DockerBackend:
         try:
             containers.remove_own(self._engine)
         except EngineError as error:
-            log.warning("containers may have stayed behind, for a later run to remove: %s", error)
+            log.warning("containers may have stayed behind, for a later run to remove: %s", str(error))
         self._engine.close()
 
     def reap(self) -> int:

@@ -105,7 +105,7 @@ def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["C
         try:
             remove(engine, str(container.id))
         except EngineError as error:
-            log.warning("a container stays behind, for a later run to remove: %s", error)
+            log.warning("a container stays behind, for a later run to remove: %s", str(error))
 
 
 def remove(engine: Engine, container: str) -> None:

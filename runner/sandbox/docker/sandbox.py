@@ -110,7 +110,7 @@ class DockerSandbox:
         try:
             return self._attach(argv, USERS[Role.AGENT], cwd or "/", self._agent_env)
         except EngineError as error:
-            log.debug("opening a shell failed, restarting the container: %s", error)
+            log.debug("opening a shell failed, restarting the container: %s", str(error))
             self._restart()
             return self._attach(argv, USERS[Role.AGENT], cwd or "/", self._agent_env)
 
@@ -130,7 +130,7 @@ class DockerSandbox:
         try:
             attached.send(stdin)
         except OSError as error:
-            log.debug("a program did not read all of its input: %s", error)
+            log.debug("a program did not read all of its input: %s", str(error))
         attached.finish()
 
     def _restart(self) -> None:
