@@ -185,8 +185,9 @@ class Stage:
         with self._closing:
             if self._pidfd < 0:
                 return
-            with contextlib.suppress(OSError):
-                self._end.close()
+            with contextlib.suppress(OSError):  # it may have ended by itself
+                self._end.shutdown(wire.BOTH_WAYS)  # wakes a thread that waits for an answer
+            self._end.close()
             gone = select.poll()
             gone.register(self._pidfd, select.POLLIN)
             gone.poll(GONE_SECONDS * 1000)

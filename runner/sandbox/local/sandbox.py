@@ -98,9 +98,12 @@ class LocalSandbox:
         process = self._stage.start(space, program, stdin=stdin)
         try:
             output, stop = collect(process, timeout, self._output_bytes)
-            return None if stop else process.exit_code(), output, stop
+            code = None if stop else process.exit_code()
         finally:
             process.close()
+        if code is None and not stop:
+            raise EngineError(f"The sandbox ended while {program.argv[0]} ran in it")
+        return code, output, stop
 
     def _open(self, argv: Sequence[str], cwd: str | None) -> Process:
         """The shell's transport. Where the agent's processes have used up their number, they end first."""

@@ -132,6 +132,7 @@ def _become(request: wire.Message, descriptors: Sequence[int], failed: int, *, s
         os.setsid()
         for number, descriptor in enumerate((descriptors[0], descriptors[1], descriptors[1])):
             os.dup2(descriptor, number)
+        _first_to_go(agent=request["agent"])
         for name, most in request["limits"].items():
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
         _take_identity(agent=request["agent"], single=single)
@@ -144,11 +145,16 @@ def _become(request: wire.Message, descriptors: Sequence[int], failed: int, *, s
     os._exit(127)
 
 
+def _first_to_go(*, agent: bool) -> None:
+    """When the machine runs out of memory, the agent's processes end before anybody else's, and before the warden."""
+    Path("/proc/self/oom_score_adj").write_text("1000" if agent else "500", encoding="utf-8")
+
+
 def _take_identity(*, agent: bool, single: bool) -> None:
-    kernel.keep_capabilities(frozenset() if agent else ROOT_CAPABILITIES)
     if agent and single:
         _namespace_of_one()
-    elif agent:
+    kernel.keep_capabilities(frozenset() if agent else ROOT_CAPABILITIES)
+    if agent and not single:
         os.setgroups([])
         os.setresgid(AGENT, AGENT, AGENT)
         os.setresuid(AGENT, AGENT, AGENT)

@@ -7,6 +7,7 @@ from typing import Any
 
 Message = dict[str, Any]
 Socket = socket.socket
+BOTH_WAYS = socket.SHUT_RDWR
 LARGEST = 1 << 20
 _DESCRIPTORS = 8
 
