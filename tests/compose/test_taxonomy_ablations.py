@@ -17,7 +17,7 @@ def test_fix():
 
 def test_reweight():
     found = [
-        label["complexity"] for label in labels("taxonomy.dimensions.complexity.values={2-3 commands: 12}", count=22)
+        label["complexity"] for label in labels("taxonomy.dimensions.complexity.values={2-3 commands: 12}", count=23)
     ]
     assert found.count("2-3 commands") == 12
 
