@@ -62,8 +62,8 @@ def test_parent_tags_and_description_tell_what_it_was(store: Store) -> None:
     assert tags["endless.key"] == "4f2a91c0"
     assert tags["endless.sandbox"] == "local"
     note = tags["mlflow.note.content"]
-    assert "| filter | kept **7** · pass at 1 **0.531** · pass at 4 **0.875** |" in note
-    assert "| leak | 1 |" in note
+    assert "- **filter**: kept **7** · pass at 1 **0.531** · pass at 4 **0.875**\n" in note
+    assert "  - attrition: kept 8 · leak 1\n" in note
 
 
 def test_tables_load_as_mlflow_tables(store: Store, published: Path, monkeypatch: pytest.MonkeyPatch) -> None:

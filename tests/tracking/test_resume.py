@@ -36,7 +36,7 @@ def test_a_resumed_run_continues_its_own_run(outputs: Path) -> None:
     [parent] = Store(default_uri(outputs)).parents()
     assert parent.info.status == "FINISHED"
     assert set(Store(default_uri(outputs)).children(parent)) == {"generate", "filter"}
-    assert "| generate |" in parent.data.tags["mlflow.note.content"]
+    assert "- **generate**: draws **12**" in parent.data.tags["mlflow.note.content"]
 
 
 def test_publishing_again_changes_nothing_and_does_not_even_load_mlflow(

@@ -10,23 +10,33 @@ _HEADLINES = 7
 """Figures per phase; all of them are metrics of the run."""
 _FIRST = (r"draws|tasks|train", r"kept|dev", r"pass_at_\d+", r"reward", r"dollars|cost.*")
 _ROWS = 15
-_COLUMNS = 4
 
 
 def describe(run: RunInfo, reports: Iterable[PhaseReport]) -> str:
-    """Description, phases with their main figures, and the attrition table if a phase made one."""
-    reports = list(reports)
-    parts = [str(run.config.get("description") or "").strip(), _phases(reports)]
-    parts += [_table("Attrition", report.tables["attrition"]) for report in reports if report.tables.get("attrition")]
-    parts.append(f"Run again, or look closer, on the machine that made it: `endless show {run.folder.name}`")
+    """What the recipe says it is, then a line per phase with its main figures and where its items went.
+
+    Lists, no tables: MLflow's page sets a table's columns without space between them.
+    """
+    phases = [line for report in reports for line in _phase(report)]
+    parts = [
+        str(run.config.get("description") or "").strip(),
+        "\n".join(phases) or "No phase is finished yet.",
+        f"Look closer on the machine that made it: `endless show {run.folder.name}`",
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _phases(reports: Sequence[PhaseReport]) -> str:
-    if not reports:
-        return "No phase is finished yet."
-    rows = [f"| {r.phase} | {_figures(r)} | `{r.fingerprint[:8]}` |" for r in reports]
-    return "\n".join(["| phase | result | fingerprint |", "| --- | --- | --- |", *rows])
+def _phase(report: PhaseReport) -> list[str]:
+    lines = [f"- **{report.phase}**: {_figures(report)}"]
+    if rows := report.tables.get("attrition"):
+        lines.append(f"  - attrition: {_counts(rows)}")
+    return lines
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The first two columns, a reason and how many."""
+    pairs = [[str(value).replace("\n", " ") for value in list(row.values())[:2]] for row in rows[:_ROWS]]
+    return " · ".join(" ".join(pair).replace("_", " ") for pair in pairs)
 
 
 def _figures(report: PhaseReport) -> str:
@@ -43,14 +53,3 @@ def _rank(name: str) -> int:
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.3g}"
-
-
-def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = list(rows[0])[:_COLUMNS]
-    lines = ["| " + " | ".join(_cell(row.get(column, "")) for column in columns) + " |" for row in rows[:_ROWS]]
-    head = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    return "\n".join([f"**{title}**", "", *head, *lines])
-
-
-def _cell(value: Any) -> str:
-    return str(value).replace("|", "\\|").replace("\n", " ")

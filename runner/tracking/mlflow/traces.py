@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.domain.episode import Episode, Outcome, Turn
-from runner.tracking.mlflow.params import clip
 from runner.tracking.mlflow.secrets import Secrets
 
 _PREVIEW = 300
@@ -79,8 +78,8 @@ def _info(episode: Episode, place: Place, secrets: Secrets, now: int, head: int)
         request_time=(now - _duration(episode)) // 1_000_000,
         execution_duration=_duration(episode) // 1_000_000,
         state=TraceState.ERROR if episode.outcome is Outcome.INFRA else TraceState.OK,
-        request_preview=clip(secrets.text(f"{episode.id}: {episode.prompt[head:]}"), _PREVIEW),
-        response_preview=clip(secrets.text(_answered(episode)), _PREVIEW),
+        request_preview=_short(secrets.text(f"{episode.id}: {episode.prompt[head:]}"), _PREVIEW),
+        response_preview=_short(secrets.text(_answered(episode)), _PREVIEW),
         trace_metadata={"mlflow.sourceRun": place.run_id, "mlflow.trace.tokenUsage": json.dumps(_usage(episode.turns))},
         tags={
             "mlflow.traceName": episode.id,
@@ -115,6 +114,10 @@ def _shared_head(episodes: Sequence[Episode]) -> int:
     paragraphs = [episode.prompt.split("\n\n")[:-1] for episode in episodes]
     shared = itertools.takewhile(lambda same: len(set(same)) == 1, zip(*paragraphs, strict=False))
     return sum(len(same[0]) + 2 for same in shared)
+
+
+def _short(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _answered(episode: Episode) -> str:
@@ -165,7 +168,7 @@ def _turn(
     return _span(
         trace_id,
         number=number,
-        name=clip(secrets.text(_headline(turn, number)), _NAME),
+        name=_short(secrets.text(_headline(turn, number)), _NAME),
         kind="LLM",
         times=times,
         inputs={"observation": seen} if seen else None,
