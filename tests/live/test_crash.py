@@ -1,0 +1,84 @@
+"""kill -9 at any moment: nothing is lost, nothing is paid twice, nothing is left behind."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from support.endless import Workplace, live_overrides, quickstart_server
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
+
+KILLS = 10
+
+
+def test_a_run_killed_ten_times_ends_like_one_that_was_not(workplace: Workplace, tmp_path: Path) -> None:
+    calm, killed = replace(workplace, folder=tmp_path / "calm"), replace(workplace, folder=tmp_path / "killed")
+    began = time.monotonic()
+    with quickstart_server(latency=0.05) as server:
+        words = [*live_overrides(server.openai_url), "tracking=off"]
+        calm.run("quickstart", *words)
+        duration, asked = time.monotonic() - began, len(server.calls)
+        dice = random.Random(4)
+        for _ in range(KILLS):
+            _run_and_kill(killed, words, after=dice.uniform(0.3, 1.7) * duration / KILLS)
+        killed.run("quickstart", *words)
+        paid = len(server.calls) - asked
+    assert killed.results().draws() == calm.results().draws()
+    assert killed.results().episodes() == calm.results().episodes()
+    assert killed.results().tasks() == calm.results().tasks()
+    assert killed.results().split() == calm.results().split()
+    slots = Counter(row["slot"] for row in killed.journal())
+    assert max(slots.values()) == 1, "a journal slot was answered twice"
+    assert len(slots) == len(calm.journal())
+    # A call whose answer was still on its way when its process was killed has to be asked again; no other has.
+    assert paid <= len(slots) + KILLS * 2 * 16
+    _assert_nothing_left(killed)
+
+
+def _run_and_kill(place: Workplace, words: list[str], *, after: float) -> None:
+    process = place.start("run", "quickstart", *place.sandbox, *words)
+    try:
+        process.wait(timeout=after)
+    except subprocess.TimeoutExpired:
+        os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+def _assert_nothing_left(place: Workplace) -> None:
+    deadline = time.monotonic() + 10
+    while (left := _processes_of(place.folder)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+    if "sandbox=docker" in place.sandbox:
+        assert _containers(place) == []
+    scratch = [path for path in (place.folder / "outputs").rglob("*.partial*")]
+    assert scratch == []
+
+
+def _processes_of(folder: Path) -> list[str]:
+    """Processes that still work in the folder or name it."""
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if str(folder) in line or str(process.info["cwd"] or "").startswith(str(folder)):
+            found.append(line)
+    return found
+
+
+def _containers(place: Workplace) -> list[str]:
+    import docker
+
+    address = next(word.partition("=")[2] for word in place.sandbox if word.startswith("sandbox.address="))
+    run = next((place.folder / "outputs" / "runs").iterdir()).name
+    client = docker.DockerClient(base_url=address)
+    try:
+        return [c.name for c in client.containers.list(all=True, filters={"label": f"endless.run={run}"})]
+    finally:
+        client.close()
