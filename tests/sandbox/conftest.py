@@ -10,8 +10,9 @@ import pytest
 from support.shells import plain_shell
 
 from runner.domain.task import Environment
-from runner.sandbox.base import ExecResult, Image
+from runner.sandbox.base import Backend, ExecResult, Image
 from runner.sandbox.docker import DockerBackend
+from runner.sandbox.local import LocalBackend
 from runner.schema import Sandbox
 
 LIMIT = 200_000
@@ -38,11 +39,30 @@ def plain_image(docker_backend: DockerBackend) -> Image:
     return built
 
 
+@pytest.fixture(scope="session")
+def local_backend(local_ok: str, session_cache: Path) -> Iterator[LocalBackend]:
+    backend = LocalBackend(Sandbox(backend="local", output_bytes=LIMIT), session_cache, "tests")
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="session")
+def local_image(local_backend: LocalBackend) -> Image:
+    """This machine's system folders and nothing else."""
+    built = local_backend.build(Environment(setup="true"), timeout=120)
+    assert isinstance(built, Image)
+    return built
+
+
 @pytest.fixture(
-    params=["plain", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.live])],
+    params=[
+        "plain",
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.live]),
+        pytest.param("local", marks=[pytest.mark.local, pytest.mark.live]),
+    ],
 )
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
-    """A fresh persistent shell, once over plain pipes and once in a container."""
+    """A fresh persistent shell: over plain pipes, in a container, and in a local sandbox."""
     with shell_of(request, tmp_path) as opened:
         yield opened
 
@@ -50,12 +70,12 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
 def shell_of(request: pytest.FixtureRequest, home: Path) -> AbstractContextManager[Runs]:
     if request.param == "plain":
         return plain_shell(home, LIMIT)
-    backend: DockerBackend = request.getfixturevalue("docker_backend")
-    return _docker_shell(backend, request.getfixturevalue("plain_image"))
+    image = "plain_image" if request.param == "docker" else "local_image"
+    return _sandbox_shell(request.getfixturevalue(f"{request.param}_backend"), request.getfixturevalue(image))
 
 
 @contextmanager
-def _docker_shell(backend: DockerBackend, image: Image) -> Iterator[Runs]:
+def _sandbox_shell(backend: Backend, image: Image) -> Iterator[Runs]:
     with backend.start(image) as sandbox:
         yield _Named(lambda command, timeout: sandbox.run(command, timeout=timeout))
 

@@ -41,14 +41,22 @@ class LocalBackend:
         self._slots = threading.BoundedSemaphore(config.concurrency)
         self._stages: set[Stage] = set()
         self._layers = cache / "local"
+        self._preparing = threading.Lock()
+        self._grader_folder = ""
 
     def probe(self) -> Probe:
         """See ``base.Backend.probe``: opens a sandbox without a grader and runs a command in it as the agent."""
         if sys.platform != "linux":
             return Probe(ok=False, detail="the local sandbox needs Linux", remedy="Use `sandbox=docker`.")
         try:
-            with self._stage(building=False, grader="") as stage:
-                said = self._sandbox(stage).exec(["id", "-u"], role=Role.AGENT, timeout=PROBE_SECONDS)
+            with contextlib.closing(
+                Nursery(self._identity)
+            ) as nursery:  # a backend that is only probed is never closed
+                stage = nursery.launch(self._settings(building=False))
+                try:
+                    said = self._sandbox(stage).exec(["id", "-u"], role=Role.AGENT, timeout=PROBE_SECONDS)
+                finally:
+                    stage.close()
         except (EndlessError, OSError) as error:
             return Probe(ok=False, detail=str(error), remedy=remedy())
         if said.output.strip() != b"1000":
@@ -121,18 +129,20 @@ class LocalBackend:
         finally:
             os.close(layer)
 
-    @contextmanager
-    def _stage(
-        self, *, building: bool, network: bool = False, layer: int | None = None, grader: str | None = None
-    ) -> Iterator[Stage]:
-        settings: dict[str, Any] = {
+    def _settings(self, *, building: bool, network: bool = False, grader: str = "") -> dict[str, Any]:
+        """What ``inside/tree.py`` and ``inside/warden.py`` go by."""
+        return {
             "root": self._config.root,
-            "grader": str(ensure_runtime(self._cache)) if grader is None else grader,
+            "grader": grader,
             "memory_mb": self._config.memory_mb,
             "network": network,
             "building": building,
             "single": self._identity.single,
         }
+
+    @contextmanager
+    def _stage(self, *, building: bool, network: bool = False, layer: int | None = None) -> Iterator[Stage]:
+        settings = self._settings(building=building, network=network, grader=self._runtime())
         stage = self._nursery.launch(settings, layer)
         self._stages.add(stage)
         try:
@@ -140,6 +150,13 @@ class LocalBackend:
         finally:
             stage.close()
             self._stages.discard(stage)
+
+    def _runtime(self) -> str:
+        """The grader's Python, looked for once."""
+        with self._preparing:
+            if not self._grader_folder:
+                self._grader_folder = str(ensure_runtime(self._cache).resolve())
+            return self._grader_folder
 
     def _sandbox(self, stage: Stage) -> LocalSandbox:
         return LocalSandbox(stage, limits=episode_limits(self._config), output_bytes=self._config.output_bytes)
