@@ -49,13 +49,14 @@ def runs_table(runs: list[Run]) -> Table:
 def show_run(screen: Console, run: Run) -> None:
     """The tables that ended the run, from what is on disk."""
     from runner.pipeline.compile import compile_recipe
+    from runner.pipeline.run import read_report
 
     config = run.config()
     reports = {}
     for step in compile_recipe(config):
         folder = run.phase_folder(step.name)
         if folder is not None and folder.suffix != ".partial":
-            reports[step.name] = step.phase.report(config, folder, step.fingerprint)
+            reports[step.name] = read_report(step, config, folder)
     screen.print(f"[bold]{run.name}[/]  {run.state['status']}  {escape(run.state.get('error', ''))}")
     if reports:
         screen.print(phases_table(list(reports.values())))

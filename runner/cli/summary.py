@@ -20,19 +20,22 @@ def print_summary(screen: Console, config: Config, composition: Composition, res
     if "filter" in reports:
         screen.print(tasks_table(reports["filter"], reports.get("generate")))
         screen.print(pass_line(reports["filter"]))
-    if result.backend:
-        screen.print(f"sandboxes: {result.backend}")
+    sandboxes = {report.tags.get("endless.sandbox", "") for report in result.reports} - {""}
+    if sandboxes:
+        screen.print(f"sandboxes: {', '.join(sorted(sandboxes))}")
     _print_next(screen, config, composition, result)
 
 
 def phases_table(reports: Sequence[PhaseReport], ran: Sequence[str] | None = None) -> Table:
     """One row a phase: whether it ran, what came out, what it took."""
     table = Table(title="phases", title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for name in ("phase", "", "result", "calls", "tokens in / out", "cost", "fingerprint"):
-        table.add_column(name, justify="right" if name in ("calls", "cost") else "left", no_wrap=name != "result")
+    for name in ("phase", "", "result", "time", "calls", "tokens in / out", "cost", "fingerprint"):
+        table.add_column(
+            name, justify="right" if name in ("time", "calls", "cost") else "left", no_wrap=name != "result"
+        )
     for report in reports:
         state = "" if ran is None else ("ran" if report.phase in ran else "already done")
-        table.add_row(report.phase, state, _result(report), *_spending(report), report.fingerprint[:8])
+        table.add_row(report.phase, state, _result(report), _time(report), *_spending(report), report.fingerprint[:8])
     return table
 
 
@@ -46,6 +49,11 @@ def _result(report: PhaseReport) -> str:
         refused = f", {m['dataset/refused']:.0f} refused" if m["dataset/refused"] else ""
         return f"{m['dataset/train']:.0f} to train on, {m['dataset/dev']:.0f} held out{refused}"
     return ""
+
+
+def _time(report: PhaseReport) -> str:
+    seconds = round(report.metrics.get(f"{report.phase}/seconds", 0.0))
+    return f"{seconds} s" if seconds < 600 else f"{seconds // 3600}:{seconds // 60 % 60:02} h"
 
 
 def _spending(report: PhaseReport) -> tuple[str, str, str]:

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 from runner.domain.errors import StorageError
-from runner.llm import lines
 from runner.llm.base import Completion, Finish, Request, Usage
 from runner.llm.identity import conversation, last_user
+from runner.store import jsonl
 
 _OPEN_SHARDS = 512
 _NAME_BYTES = 200
@@ -61,7 +61,7 @@ class Journal:
             last=last_user(request.messages),
             completion=completion,
         )
-        lines.append(shard_path(self.root, request.slot), to_row(entry))
+        jsonl.append(shard_path(self.root, request.slot), to_row(entry))
 
     def _shard(self, slot: str) -> "_Shard":
         path = shard_path(self.root, slot)
@@ -90,7 +90,7 @@ class _Shard:
         return None if place is None else self._read(*place)
 
     def _refresh(self) -> None:
-        for offset, end, row in lines.scan(self._path, self._seen):
+        for offset, end, row in jsonl.scan(self._path, self._seen):
             entry = from_row(row)
             if entry is not None:
                 self._offsets[entry.slot, entry.identity] = (offset, end)
@@ -100,7 +100,7 @@ class _Shard:
         try:
             with self._path.open("rb") as file:
                 file.seek(offset)
-                row = lines.decode(file.read(end - offset))
+                row = jsonl.decode(file.read(end - offset))
         except OSError as error:
             raise StorageError(f"cannot read {self._path}: {error.strerror}; run the same command again") from error
         return None if row is None else from_row(row)
@@ -129,7 +129,7 @@ def entries(root: Path) -> Iterator[Entry]:
 
 def file_entries(path: Path) -> Iterator[Entry]:
     """The entries of one file, in the order of writing; lines that are not ours are skipped."""
-    for _, _, row in lines.scan(path):
+    for _, _, row in jsonl.scan(path):
         entry = from_row(row)
         if entry is not None:
             yield entry

@@ -10,10 +10,10 @@ from typing import Any
 
 from runner import schema
 from runner.domain.errors import BudgetExceeded, StorageError
-from runner.llm import lines
 from runner.llm.base import Completion, Usage
 from runner.llm.journal import usage_row
 from runner.llm.pricing import show
+from runner.store import jsonl
 
 _log = logging.getLogger(__name__)
 _NOTHING = Decimal(0)
@@ -59,7 +59,7 @@ class Ledger:
         self._total = Spending()
         self._flying = 0
         self._reserved = _NOTHING
-        for _, _, row in lines.scan(path):
+        for _, _, row in jsonl.scan(path):
             self._load(row)
 
     def total(self) -> Spending:
@@ -115,7 +115,7 @@ class Ledger:
         """Write what could not be written before. Raises StorageError."""
         with self._writing:
             while self._unsaved:
-                lines.append(self.path, self._unsaved[0])
+                jsonl.append(self.path, self._unsaved[0])
                 del self._unsaved[0]
 
     def _fits(self, flying: int, reserved: Decimal) -> bool:

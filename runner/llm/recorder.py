@@ -11,9 +11,9 @@ from pathlib import Path
 
 from runner.llm.base import Client, Completion, Request
 from runner.llm.journal import Journal, entries
-from runner.llm.lines import unwritable
 from runner.llm.recording import Reply, draw_of, read_file, write_file
 from runner.llm.replay import reply_of
+from runner.store.jsonl import unwritable
 
 _PENDING = ".pending"
 _SAME = "recorded"

@@ -26,7 +26,7 @@ import yaml
 from runner.domain.errors import RecipeError, StorageError
 from runner.llm.base import Finish, Usage
 from runner.llm.journal import safe_name, usage_row
-from runner.llm.lines import unwritable
+from runner.store.jsonl import unwritable
 
 _log = logging.getLogger(__name__)
 _PLAIN_SLOT = re.compile(r"[A-Za-z][\w/.-]*")

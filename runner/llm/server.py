@@ -15,7 +15,7 @@ from pathlib import Path
 from runner import schema
 from runner.domain.errors import MissingRequirement, ProviderError, RecipeError, UserError
 from runner.llm import lifeline
-from runner.llm.lines import unwritable
+from runner.store.jsonl import unwritable
 
 _log = logging.getLogger(__name__)
 

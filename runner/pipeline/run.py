@@ -1,9 +1,11 @@
 """Run a compiled recipe: each phase that is not done yet, in order."""
 
+import json
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any, Literal
@@ -21,6 +23,7 @@ from runner.tracking.base import PhaseReport, RunInfo, Tracker
 
 log = logging.getLogger(__name__)
 
+ATTEMPTS = "attempts.json"
 Status = Literal["done", "failed", "stopped"]
 
 
@@ -132,7 +135,7 @@ class _Run:
             if folder is not None:
                 self._run_phase(step, folder)
         final = store.folder(step.name, step.fingerprint)
-        report = step.phase.report(self._config, final, step.fingerprint)
+        report = read_report(step, self._config, final)
         self._tracker.publish(report)
         return report
 
@@ -141,16 +144,41 @@ class _Run:
         lineage = {"phase": step.name, "fingerprint": step.fingerprint, "version": step.phase.version}
         reads = step.phase.reads(self._config)
         write_json(folder / "phase.json", {**lineage, "upstream": dict(step.upstream), "reads": reads})
-        step.phase.run(
-            Context(
-                config=self._config,
-                folder=folder,
-                upstream={name: self._outputs.store.folder(name, mark) for name, mark in step.upstream.items()},
-                resources=self._resources,
-                watcher=self._watcher,
-                stop=self._stop,
-            )
+        context = Context(
+            config=self._config,
+            folder=folder,
+            upstream={name: self._outputs.store.folder(name, mark) for name, mark in step.upstream.items()},
+            resources=self._resources,
+            watcher=self._watcher,
+            stop=self._stop,
         )
+        began = time.monotonic()
+        try:
+            step.phase.run(context)
+        finally:
+            self._note_attempt(folder, time.monotonic() - began)
+
+    def _note_attempt(self, folder: Path, seconds: float) -> None:
+        """Keep what the results themselves do not tell: working time over all attempts, and the kind of sandbox."""
+        before = read_attempts(folder)
+        sandbox = self._resources.backend_name or before["sandbox"]
+        write_json(folder / ATTEMPTS, {"seconds": round(before["seconds"] + seconds, 3), "sandbox": sandbox})
+
+
+def read_report(step: Step, config: Config, folder: Path) -> PhaseReport:
+    """A finished phase's report, with its working time and its kind of sandbox."""
+    report = step.phase.report(config, folder, step.fingerprint)
+    attempts = read_attempts(folder)
+    metrics = {**report.metrics, f"{step.name}/seconds": attempts["seconds"]}
+    tags = {**report.tags, "endless.sandbox": attempts["sandbox"]} if attempts["sandbox"] else report.tags
+    return replace(report, metrics=metrics, tags=tags)
+
+
+def read_attempts(folder: Path) -> dict[str, Any]:
+    """Seconds of work and the sandbox of a phase, as noted so far."""
+    path = folder / ATTEMPTS
+    nothing = {"seconds": 0.0, "sandbox": ""}
+    return nothing | json.loads(path.read_text(encoding="utf-8")) if path.exists() else nothing
 
 
 class _Watchers:

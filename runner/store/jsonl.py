@@ -1,87 +1,62 @@
-"""Append-only JSON lines that survive kill -9: one write a line, a torn last line is dropped on opening."""
+"""Files that survive kill -9 and a full disk: JSON lines, appended to, and small files, replaced as a whole.
+
+A line is appended by one ``write`` and synced. A line that a kill or a full disk cut short is closed off by the next
+append and skipped by every reader, so nothing that was whole is ever lost.
+"""
 
 import errno
 import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from runner.domain.errors import StorageError
 
-_STORAGE_ERRORS = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EIO,
-    errno.EMFILE,
-    errno.ENFILE,
-}
+
+def append(path: Path, row: Mapping[str, Any]) -> None:
+    """Add one row and sync it; safe from many threads and processes. Raises StorageError naming the path."""
+    line = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "surrogatepass")
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            _write(fd, line if _ends_whole(fd) else b"\n" + line)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
-@contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turn a full, read-only or broken disk into a StorageError that names the path."""
+def scan(path: Path, start: int = 0) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """(offset, end, row) of every whole row from byte ``start`` on; nothing when there is no file."""
     try:
-        yield
+        with path.open("rb") as file:
+            file.seek(start)
+            for line in file:
+                offset, start = start, start + len(line)
+                row = decode(line)
+                if row is not None:
+                    yield offset, start, row
+    except FileNotFoundError:
+        return
     except OSError as error:
-        if error.errno not in _STORAGE_ERRORS:
-            raise
-        remedy = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the folder's permissions"
-        raise StorageError(f"cannot write {path}: {error.strerror}; {remedy} and run the same command again") from error
-
-
-class JsonLines:
-    """A file of one JSON object a line. Thread-safe; every appended line is on disk before ``append`` returns."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        with storage_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _heal(path)
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Add one line. Raises StorageError; the file then still ends with a whole line."""
-        line = (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
-        with self._lock, storage_errors(self.path):
-            end = os.lseek(self._fd, 0, os.SEEK_END)
-            try:
-                if os.write(self._fd, line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError:
-                with suppress(OSError):  # what cannot be cut now is healed on the next opening
-                    os.ftruncate(self._fd, end)
-                raise
-        with storage_errors(self.path):
-            os.fsync(self._fd)
-
-    def close(self) -> None:
-        """Close the file. Idempotent."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __enter__(self) -> "JsonLines":
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+        raise StorageError(f"cannot read {path}: {error.strerror}; check its permissions and run again") from error
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Every whole row of a file, streamed; nothing when there is no file."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield json.loads(line.decode("utf-8", "surrogatepass"))
+    """Every whole row of a file, streamed; nothing when there is no file. Raises StorageError."""
+    return (row for _, _, row in scan(path))
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """The row of one line; None when it is torn or empty."""
+    try:
+        row = json.loads(line.decode("utf-8", "surrogatepass"))
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -91,8 +66,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a small JSON file atomically. Raises StorageError."""
-    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-    write_text(path, text)
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -107,19 +81,27 @@ def write_text(path: Path, text: str) -> None:
             scratch.unlink(missing_ok=True)
 
 
-def _heal(path: Path) -> None:
-    """Cut a last line that a crash left unfinished."""
-    if not path.exists() or path.stat().st_size == 0:
-        return
-    with path.open("rb+") as file:
-        end = file.seek(0, os.SEEK_END)
-        block = 1 << 16
-        while end > 0:
-            start = max(0, end - block)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                file.truncate(start + newline + 1)
-                return
-            end = start
-        file.truncate(0)
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn what goes wrong while writing ``path`` into a StorageError that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> StorageError:
+    """The error of a full, read-only or broken disk, with its remedy."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "free some space" if full else "check the permissions of its folder"
+    return StorageError(f"cannot write {path}: {error.strerror}; {remedy} and run the same command again")
+
+
+def _write(fd: int, data: bytes) -> None:
+    if os.write(fd, data) != len(data):  # a full disk takes what fits; the rest stays a torn line
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _ends_whole(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    return size == 0 or os.pread(fd, 1, size - 1) == b"\n"

@@ -58,7 +58,7 @@ def _assert_nothing_left(place: Workplace) -> None:
     assert not left
     if "sandbox=docker" in place.sandbox:
         assert _containers(place) == []
-    scratch = [path for path in (place.folder / "outputs").rglob("*.partial*")]
+    scratch = list((place.folder / "outputs").rglob("*.partial*"))
     assert scratch == []
 
 

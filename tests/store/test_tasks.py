@@ -100,7 +100,7 @@ def test_writing_again_replaces_the_whole_folder(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_earlier_task_and_no_litter(tmp_path: Path) -> None:
     write_task(tmp_path / "t", simple())
-    with pytest.raises(OSError):
+    with pytest.raises(StorageError, match="Not a directory"):
         write_task(tmp_path / "t", simple(), extra={"task.toml/inside": "x"})
     assert read_task(tmp_path / "t") == simple()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t"]
@@ -110,7 +110,7 @@ def test_a_failed_write_leaves_the_earlier_task_and_no_litter(tmp_path: Path) ->
 def test_a_folder_that_may_not_be_written_is_a_storage_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     try:
-        with pytest.raises(StorageError, match="check the folder's permissions"):
+        with pytest.raises(StorageError, match="check the permissions"):
             write_task(tmp_path / "t", simple())
     finally:
         tmp_path.chmod(0o755)

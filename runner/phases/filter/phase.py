@@ -20,7 +20,7 @@ from runner.phases.generate.tasks import kept_tasks
 from runner.phases.work import Lost, run_all
 from runner.prompts import PromptSet
 from runner.schema import Config
-from runner.store.jsonl import JsonLines, read_lines, write_rows
+from runner.store.jsonl import append, read_lines, write_rows
 from runner.store.tasks import read_task
 
 
@@ -90,12 +90,10 @@ class FilterPhase:
             book.add(facts_of(row))
         n, first = context.config.filter.n, context.config.filter.early_stop or context.config.filter.n
         context.watcher.begin(self.name, len(tasks) * n, sum(len(f) for f in book.facts.values()))
-        with JsonLines(context.folder / EPISODES) as lines:
-            runner = _Runner(context, book, lines)
-            runner.run(Job(task, range(s, s + 1)) for task in tasks for s in range(first))
-            if first < n:
-                rest = range(first, n)
-                runner.run(Job(task, rest, until_pass=True) for task in tasks if not book.passed(task.name))
+        runner = _Runner(context, book)
+        runner.run(Job(task, range(s, s + 1)) for task in tasks for s in range(first))
+        if first < n:
+            runner.run(Job(task, range(first, n), until_pass=True) for task in tasks if not book.passed(task.name))
         context.watcher.end(self.name)
         _check_losses(context.config, book, lost_of=len(tasks) * n)
         return book
@@ -125,9 +123,9 @@ def _check_losses(config: Config, book: Book, lost_of: int) -> None:
 class _Runner:
     """Runs jobs in the pool and keeps the book. An episode is on disk before the next one of its job starts."""
 
-    def __init__(self, context: Context, book: Book, lines: JsonLines) -> None:
+    def __init__(self, context: Context, book: Book) -> None:
         config = context.config
-        self._context, self._book, self._lines = context, book, lines
+        self._context, self._book = context, book
         self._attempt = Attempt(
             config=config,
             client=context.resources.client("solver"),
@@ -151,7 +149,7 @@ class _Runner:
 
     def _record(self, episode: Episode) -> None:
         row = plain(episode)
-        self._lines.append(row)
+        append(self._context.folder / EPISODES, row)
         self._book.add(facts_of(row))
         self._context.watcher.advance("filter", episode.outcome, episode.end)
 

@@ -20,11 +20,13 @@ from runner.phases.generate.tasks import RECORDS, task_folder
 from runner.phases.work import Lost, run_all
 from runner.prompts import PromptSet
 from runner.schema import Config
-from runner.store.jsonl import JsonLines, read_lines, write_rows
+from runner.store.jsonl import append, read_lines, write_rows
 from runner.store.tasks import iter_tasks, write_task
 from runner.taxonomy import draw as draw_labels
 
 PROMPTS = Path(__file__).parent / "prompts"
+DRAWS = "draws.jsonl"
+"""One line a draw, as they end, before the gates that look at the whole set."""
 
 
 class GeneratePhase:
@@ -72,13 +74,12 @@ class GeneratePhase:
 
     def _make_tasks(self, context: Context) -> list[DrawRecord]:
         config = context.config
-        done = {row["draw"]: DrawRecord.from_plain(row) for row in read_lines(context.folder / "draws.jsonl")}
+        done = {row["draw"]: DrawRecord.from_plain(row) for row in read_lines(context.folder / DRAWS)}
         todo = [i for i in range(config.generate.draws) if i not in done]
         context.watcher.begin(self.name, config.generate.draws, len(done))
         lost: dict[int, str] = {}
         if todo:
-            with JsonLines(context.folder / "draws.jsonl") as lines:
-                self._run_draws(context, todo, lines, done, lost)
+            self._run_draws(context, todo, done, lost)
         context.watcher.end(self.name)
         return [*done.values(), *_lost_records(config, lost)]
 
@@ -86,7 +87,6 @@ class GeneratePhase:
         self,
         context: Context,
         todo: list[int],
-        lines: JsonLines,
         done: dict[int, DrawRecord],
         lost: dict[int, str],
     ) -> None:
@@ -104,7 +104,7 @@ class GeneratePhase:
                 lost[draw.index] = result.cause
                 context.watcher.advance(self.name, Outcome.INFRA, "infra")
                 return
-            lines.append(plain(result))
+            append(context.folder / DRAWS, plain(result))
             done[draw.index] = result
             kept = result.reason is Reason.KEPT
             context.watcher.advance(self.name, Outcome.PASS if kept else Outcome.FAIL, result.reason)
