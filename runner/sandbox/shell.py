@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from runner.domain.errors import EngineError
 from runner.domain.task import AGENT_HOME, AGENT_USER
@@ -243,13 +243,19 @@ class Shell:
         except OSError:
             found = _Stop.ENDED
         if not isinstance(found, _Mark):
-            stream.transport.close()
-            said = stream.output[-500:].decode("utf-8", "replace").strip()
-            raise EngineError(
-                f"The sandbox's shell did not start ({found.value}). Is bash in the image? {said}".strip()
-            )
+            self._refuse(stream, found)
         stream.clear()
         self._stream, self._state = stream, found
+
+    def _refuse(self, stream: _Stream, found: _Stop) -> NoReturn:
+        """Say why there is no shell: the engine's own trouble, if it had any, or what came instead of an answer."""
+        try:
+            code = stream.transport.exit_code() if found is _Stop.ENDED else None
+        finally:
+            stream.transport.close()
+        why = f"it ended with exit code {code}" if found is _Stop.ENDED else "it does not answer"
+        said = stream.output[-500:].decode("utf-8", "replace").strip()
+        raise EngineError(f"The sandbox's shell did not start: {why}. Is bash in the image? {said}".strip())
 
 
 def _encode(command: str) -> bytes | str:
