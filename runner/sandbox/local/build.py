@@ -1,5 +1,6 @@
 """Turning a setup script into a layer: a tar file of what it changed, content-addressed in the cache."""
 
+import contextlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -95,7 +96,8 @@ def new_layer(path: Path) -> Iterator[int]:
     except OSError as error:
         raise EngineError(f"A built environment could not be kept in {path.parent}: {error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it has its name now, or could not be made
+            partial.unlink()
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -39,7 +39,7 @@ def main(settings: wire.Message, descriptors: Sequence[int]) -> NoReturn:
 
 def _give_up(runner: socket.socket, error: Exception) -> NoReturn:
     trace = "" if isinstance(error, OSError) else f"\n{traceback.format_exc()}"
-    wire.send(runner, {"error": f"{getattr(error, 'strerror', '') or error!r}{trace}"})
+    wire.send(runner, {"error": f"{error}{trace}"})
     os._exit(1)
 
 
@@ -90,7 +90,7 @@ def _serve(runner: socket.socket, settings: wire.Message, tree: Tree) -> None:
         try:
             answer = _do(request, descriptors, spaces, tree, runner)
         except OSError as error:  # a request that failed; the sandbox goes on
-            answer = {"error": error.strerror or str(error)}
+            answer = {"error": str(error)}
         for descriptor in descriptors:
             os.close(descriptor)
         if answer is not None:
