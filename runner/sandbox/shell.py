@@ -242,6 +242,9 @@ class Shell:
             found: _Mark | _Stop = stream.until(nonce, OPEN_SECONDS, self._limit)
         except OSError:
             found = _Stop.ENDED
+        except EngineError:
+            stream.transport.close()
+            raise
         if not isinstance(found, _Mark):
             self._refuse(stream, found)
         stream.clear()
