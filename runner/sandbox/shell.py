@@ -11,6 +11,7 @@ earlier commands started. A shell that dies (``exit``, ``exec``, ``set -e``, ``k
 working directory, and the result says so.
 """
 
+import contextlib
 import logging
 import secrets
 import time
@@ -238,10 +239,9 @@ class Shell:
         stream = _Stream(self._start_transport(driver_argv(self._state.cwd, self._home), "/"))
         nonce = secrets.token_hex(16).encode()
         try:
-            stream.transport.send(b"\0" + nonce + b"\0")
-            found: _Mark | _Stop = stream.until(nonce, OPEN_SECONDS, self._limit)
-        except OSError:
-            found = _Stop.ENDED
+            with contextlib.suppress(OSError):  # it has ended already: what it said tells why
+                stream.transport.send(b"\0" + nonce + b"\0")
+            found = stream.until(nonce, OPEN_SECONDS, self._limit)
         except EngineError:
             stream.transport.close()
             raise
