@@ -1,5 +1,7 @@
 """What every test may ask for. A test that needs an engine skips with the reason where there is none."""
 
+import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,16 @@ import pytest
 from runner.sandbox.docker.engine import find_address
 from runner.sandbox.registry import probe_one
 from runner.schema import Sandbox
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where ENDLESS_REQUIRE_LIVE is set (CI, which has every engine), a live test that is skipped has failed."""
+    report = yield
+    if report.skipped and os.environ.get("ENDLESS_REQUIRE_LIVE") and item.get_closest_marker("live"):
+        report.outcome = "failed"
+        report.longrepr = f"a live test was skipped where every engine should be: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ def run_one(config: Config, composition: Composition, screen: Console) -> int:
         except Stopped as stopped:
             screen.print("stopped; run the same command again to go on")
             raise KeyboardInterrupt from stopped
-    print_summary(screen, config, composition, result)
+    print_summary(screen, config, result)
     return 0
 
 

@@ -6,13 +6,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from runner.compose import Composition
 from runner.pipeline import RunResult
-from runner.schema import Config
+from runner.schema import Config, Provider
 from runner.tracking.base import PhaseReport
 
 
-def print_summary(screen: Console, config: Config, composition: Composition, result: RunResult) -> None:
+def print_summary(screen: Console, config: Config, result: RunResult) -> None:
     reports = {report.phase: report for report in result.reports}
     screen.print(phases_table(result.reports, result.ran))
     if "generate" in reports:
@@ -23,7 +22,9 @@ def print_summary(screen: Console, config: Config, composition: Composition, res
     sandboxes = {report.tags.get("endless.sandbox", "") for report in result.reports} - {""}
     if sandboxes:
         screen.print(f"sandboxes: {', '.join(sorted(sandboxes))}")
-    _print_next(screen, config, composition, result)
+    if Provider.replay in (config.models.generator.provider, config.models.solver.provider):
+        screen.print("model replies: recorded (a live run differs by one word: model=claude); all else is real")
+    _print_next(screen, config, result)
 
 
 def phases_table(reports: Sequence[PhaseReport], ran: Sequence[str] | None = None) -> Table:
@@ -105,7 +106,7 @@ def pass_line(report: PhaseReport) -> str:
     return "\nsolver: " + "   ".join(f"pass@{k} {found[k]:.3f}" for k in shown)
 
 
-def _print_next(screen: Console, config: Config, composition: Composition, result: RunResult) -> None:
+def _print_next(screen: Console, config: Config, result: RunResult) -> None:
     outputs = "" if config.outputs == "outputs" else f" --outputs {config.outputs}"
     first = next((row["task"] for r in result.reports if r.phase == "filter" for row in r.tables["tasks"]), "")
     screen.print(f"\nlook closer:\n  endless show episode {first}/0{outputs}")

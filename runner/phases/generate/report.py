@@ -2,7 +2,6 @@
 
 from collections import Counter
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from runner.phases.generate.draw import DrawRecord
@@ -45,7 +44,6 @@ def report(config: Config, folder: Path, fingerprint: str) -> PhaseReport:
         "generate/kept": float(len(kept)),
         "generate/keep_rate": len(kept) / len(ended) if ended else 0.0,
         "generate/repaired": float(sum(any(n > 1 for n in r.rounds.values()) for r in kept)),
-        "generate/seconds_per_draw": fmean(r.seconds for r in ended) if ended else 0.0,
         **{f"generate/dropped/{row['reason']}": row["draws"] for row in attrition(ended) if row["reason"] != "kept"},
         **spend_metrics("generate", config.models.generator, config.prices, spent),
     }

@@ -113,7 +113,8 @@ class Publisher:
         """The parent's description, and which of its artifacts are tables, from all reports known so far."""
         reports = list(self.reports.values())
         tables = [f"{report.phase}/{name}.json" for report in reports for name in report.tables]
-        tags = {names.NOTE: describe(self.run, reports), TABLES_TAG: tables_tag(tables)}
+        told = {key: value for report in reports for key, value in _own_names(report.tags).items()}
+        tags = {**told, names.NOTE: describe(self.run, reports), TABLES_TAG: tables_tag(tables)}
         self._set_tags(self.memory.store.run_id, tags)
 
     def finished(self, phase: str) -> bool:
