@@ -145,8 +145,8 @@ class Sandbox:
     output_bytes: int = 1_000_000
     """A command that writes more is stopped."""
     build_network: str | None = None
-    """The engine's network for builds (``host``, ``none``, ...); null: the engine's own default. The local backend
-    has no network unless this is ``host``."""
+    """The engine's network for builds (``host``, ``none``, ...); null: the engine's own default, and ``host`` for
+    Dockerfiles where the engine has no bridge network. The local backend has no network unless this is ``host``."""
     build_env: list[str] = field(default_factory=list)
     """NAMES of environment variables handed to builds (proxies, indexes, certificates); never stored in an image."""
     address: str | None = None

@@ -49,17 +49,18 @@ def probe_one(name: str, config: Settings | None = None, cache: Path = Path()) -
 
 
 def _first_that_works(config: Settings, cache: Path, run_label: str) -> Backend:
-    refused: list[str] = []
+    refused: dict[str, str] = {}
     for name in AUTO:
         backend = _find(name)(config, cache, run_label)
         probe = backend.probe()
         if probe.ok:
-            because = f" ({'; '.join(refused)})" if refused else ""
-            log.info("sandbox: %s, %s%s", name, probe.detail, because)
+            because = f"; {' and '.join(refused)} does not work here, see `endless doctor`" if refused else ""
+            log.info("sandbox: %s (%s)%s", name, probe.detail, because)
             return backend
-        refused.append(f"{name}: {probe.detail}")
+        refused[name] = probe.detail
         log.debug("sandbox %s does not work here: %s", name, _why(probe))
-    raise MissingRequirement(f"No sandbox works on this machine. {' '.join(refused)} `endless doctor` says more.")
+    details = " ".join(f"{name}: {detail}" for name, detail in refused.items())
+    raise MissingRequirement(f"No sandbox works on this machine. {details} `endless doctor` says more.")
 
 
 def _find(name: str) -> Make:

@@ -75,9 +75,16 @@ def _key() -> str:
     binary = _interpreter()
     status = binary.stat()
     parts = [sys.version, str(binary), str(status.st_size), str(status.st_mtime_ns), str(_stdlib())]
-    parts += [f"{name} {importlib.metadata.version(name)}" for name in DISTRIBUTIONS]
+    parts += [f"{name} {_version(name)}" for name in DISTRIBUTIONS]
     parts.append(Path(__file__).read_text(encoding="utf-8"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise MissingRequirement(f"{distribution} is not installed here, and the grader carries it along") from error
 
 
 @contextmanager

@@ -51,9 +51,9 @@ def test_auto_prefers_docker_and_says_so(
 
 @pytest.mark.local
 @pytest.mark.live
-def test_auto_falls_back_to_local_and_says_why(local_ok: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_auto_falls_back_to_local_and_says_so(local_ok: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         backend = open_backend(Sandbox(address=f"unix://{tmp_path}/no.sock"), cache=tmp_path, run_label="x")
     assert backend.name == "local"
-    assert "no.sock" in caplog.text
+    assert "docker does not work here" in caplog.text
     backend.close()

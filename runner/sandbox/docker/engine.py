@@ -1,10 +1,12 @@
 """The connection to a container engine: where it is, what it is, and its errors in our terms."""
 
+import logging
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,8 @@ from runner.domain.errors import EngineError
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+log = logging.getLogger(__name__)
 
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 CALL_SECONDS = 300
@@ -61,6 +65,17 @@ class Engine:
         """A single file of a volume can be mounted (Docker 26 and later)."""
         major, minor = (int(part) for part in str(self.version.get("ApiVersion", "1.0")).split(".")[:2])
         return not self.podman and (major, minor) >= (1, 45)
+
+    @cached_property
+    def build_network(self) -> str | None:
+        """What Dockerfiles are built on when the recipe does not say: the engine's default (None), or the host's where
+        the engine was set up without one, since BuildKit cannot build on a bridge that is not there."""
+        with self.trouble("list its networks"):
+            names = {network["Name"] for network in self.client.api.networks()}
+        if self.podman or "bridge" in names:
+            return None
+        log.info("this engine has no bridge network: Dockerfiles are built on the host's (sandbox.build_network)")
+        return "host"
 
     @contextmanager
     def trouble(self, doing: str) -> Iterator[None]:

@@ -104,7 +104,7 @@ class Images:
             tag=tag,
             timeout=timeout,
             args=args or {},
-            network=settings.build_network,
+            network=settings.build_network or self._engine.build_network,
             env=tuple(settings.build_env),
             labels={MARK: IMAGE, RUN: self._run},
         )
