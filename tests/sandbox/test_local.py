@@ -366,8 +366,9 @@ def test_a_program_that_does_not_exist_is_trouble(sandbox: Sandbox) -> None:
 def test_a_killed_owner_leaves_no_process_and_no_mount(local_ok: str, session_cache: Path) -> None:
     mark = f"5{secrets.randbelow(10**9)}"
     command = [sys.executable, str(Path(abandon_local.__file__)), str(session_cache), mark]
+    path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
     mounts = Path("/proc/self/mountinfo").read_text()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path.cwd())}) as owner:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"started\n"
         assert until(lambda: len(processes_with(mark)) >= 3)
@@ -461,7 +462,9 @@ def test_a_cache_that_cannot_be_written_is_trouble(local_ok: str, tmp_path: Path
 def other_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few programs and their libraries, and accounts of their own."""
     root = tmp_path_factory.mktemp("root")
-    programs = [f"/bin/{name}" for name in ("bash", "sh", "cat", "id", "ls", "rm", "sleep", "mkdir", "true", "stat")]
+    programs = [
+        f"/bin/{name}" for name in ("bash", "sh", "cat", "id", "ls", "rm", "sleep", "mkdir", "true", "stat", "ln")
+    ]
     listing = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
     libraries = {word for word in listing.split() if word.startswith("/") and not word.endswith(":")}
     for path in (*programs, *libraries):

@@ -1,0 +1,58 @@
+"""The same promises for users who are not root: these tests run others anew as an ordinary user of this machine.
+
+With a single user in its namespaces a sandbox works differently inside, so it is worth the minute.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.local, pytest.mark.live]
+
+ORDINARY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def python(local_ok: str) -> str:
+    """An interpreter that an ordinary user may run, with our packages on its path."""
+    if os.geteuid() != 0:
+        pytest.skip("the other tests have just run as an ordinary user")
+    for candidate in (sys.executable, shutil.which(f"python3.{sys.version_info[1]}", path="/usr/local/bin:/usr/bin")):
+        command = [*ORDINARY, "/bin/sh", "-c", f"exec {candidate} -c 'import pytest, runner'"]
+        if candidate and subprocess.run(command, env=environment(), capture_output=True, check=False).returncode == 0:
+            return candidate
+    pytest.skip("no Python here that an ordinary user may run: the one of these tests lies in root's home")
+
+
+def environment() -> dict[str, str]:
+    packages = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.mark.parametrize(
+    ("files", "only"),
+    [
+        ("tests/sandbox/test_local.py", ""),
+        ("tests/grading/test_verify.py", "not docker"),
+        ("tests/grading/test_verify_attacks.py", "local and (bend or wrong_fails)"),
+        ("tests/sandbox/test_shell.py", "local and (jobs or time or dies)"),
+    ],
+)
+def test_an_ordinary_user_gets_the_same_sandbox(python: str, tmp_path: Path, files: str, only: str) -> None:
+    folder = Path("/tmp") / f"ordinary-{os.getpid()}-{tmp_path.parent.name}"
+    folder.mkdir()
+    try:
+        os.chown(folder, 65534, 65534)
+        command = [*ORDINARY, python, "-m", "pytest", "-q", "-rs", f"--basetemp={folder / 'tests'}", files]
+        command += ["-k", only] if only else []
+        done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False)
+    finally:
+        shutil.rmtree(folder)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert "no local sandbox" not in done.stdout
