@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any
 
 _WORD = re.compile(r"\w+")
 _PERMUTATIONS = 128
@@ -45,6 +47,8 @@ class SimilarityIndex:
 
     def nearest(self, text: str) -> tuple[str, float] | None:
         """The most similar remembered text at or over the threshold, as (key, similarity), or None."""
+        if not self._shingles:
+            return None
         grams = shingles(text)
         scored = [(jaccard(grams, self._shingles[key]), key) for key in self._lsh.query(_minhash(grams))]
         best = max(scored, key=lambda pair: (pair[0], pair[1]), default=None)
@@ -62,9 +66,21 @@ def find_duplicates(items: Iterable[tuple[str, str]], threshold: float) -> Itera
             index.add(key, text)
 
 
-def _minhash(grams: frozenset[str]) -> "object":
-    from datasketch import MinHash
+def load() -> None:
+    """Import what an index needs (scipy: half a second), for a caller who knows a moment when nobody waits for it."""
+    import datasketch  # noqa: F401
 
-    sketch = MinHash(num_perm=_PERMUTATIONS, seed=1)
+
+@lru_cache(maxsize=1)  # a text is looked up in one index after another, and then added
+def _minhash(grams: frozenset[str]) -> Any:
+    sketch = _blank().copy()
     sketch.update_batch([gram.encode() for gram in sorted(grams)])
     return sketch
+
+
+@cache
+def _blank() -> Any:
+    """Copied rather than made anew: its permutations are drawn one by one."""
+    from datasketch import MinHash
+
+    return MinHash(num_perm=_PERMUTATIONS, seed=1)

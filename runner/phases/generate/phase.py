@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from runner.analysis.dedupe import SimilarityIndex
+from runner.analysis import dedupe
 from runner.domain.episode import Outcome
 from runner.domain.errors import Incomplete
 from runner.domain.plain import fingerprint, plain
@@ -100,6 +100,7 @@ class GeneratePhase:
         )
 
         def on_end(draw: Draw, result: DrawRecord | Lost) -> None:
+            dedupe.load()  # now, while models answer to other draws; not when all of them wait for the last gates
             if isinstance(result, Lost):
                 lost[draw.index] = result.cause
                 context.watcher.advance(self.name, Outcome.INFRA, "infra")
@@ -150,7 +151,7 @@ def _lost_records(config: Config, lost: dict[int, str]) -> list[DrawRecord]:
 def judge_set(config: Config, folder: Path, records: list[DrawRecord]) -> list[DrawRecord]:
     """Mark near-duplicates and contaminated tasks, in draw order, so that the result does not depend on timing."""
     threshold = config.generate.duplicate_similarity
-    benchmarks, seen = SimilarityIndex(threshold), SimilarityIndex(threshold)
+    benchmarks, seen = dedupe.SimilarityIndex(threshold), dedupe.SimilarityIndex(threshold)
     for task in _benchmark_tasks(config):
         benchmarks.add(task.id, task.instruction)
     judged = []
@@ -166,7 +167,9 @@ def _benchmark_tasks(config: Config) -> Iterator[Task]:
         yield from iter_tasks(Path(path))
 
 
-def _judge_one(record: DrawRecord, folder: Path, benchmarks: SimilarityIndex, seen: SimilarityIndex) -> DrawRecord:
+def _judge_one(
+    record: DrawRecord, folder: Path, benchmarks: dedupe.SimilarityIndex, seen: dedupe.SimilarityIndex
+) -> DrawRecord:
     text = (task_folder(folder, record.task_id) / "instruction.md").read_text(encoding="utf-8")
     for index, reason in ((benchmarks, Reason.CONTAMINATED), (seen, Reason.NEAR_DUPLICATE)):
         match = index.nearest(text)
