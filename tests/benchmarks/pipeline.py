@@ -3,14 +3,15 @@
     python tests/benchmarks/pipeline.py [--sandbox null|docker|local] [--tasks 64] [--concurrency 16] [--latency 0.5]
         [--repeat 3] [key=value ...]
 
-Each repetition is one ``endless run`` in a process and a folder of its own, with tracking off and with the SQLite store.
+Each repetition is one ``endless run`` in a process and a folder of its own, with tracking off and with the SQLite
+store. Below the aim of 1.15 it is the models that a run waits for, not us.
 
-**Ideal time** is what no schedule can beat. Per phase it is latency * max(chain, ceil(calls / concurrency)), where chain
-is the number of calls of one item that wait for each other: 3 for a draw (describe, environment, final test), 4 for an
-episode (its turns). The phases' ideals are summed, because filter starts when generate has judged its set as a whole.
-**Pipeline time** is the whole command: interpreter start, imports, composing the recipe, all phases, tracking, summary.
-**CPU** is user + system time of that process and the programs it started; the model's server is a process of its own,
-and a container engine is nobody's child.
+**Ideal time** is what no schedule can beat. Per phase it is latency * max(chain, ceil(calls / concurrency)), where
+chain is the number of calls of one item that wait for each other: 3 for a draw (describe, environment, final test), 4
+for an episode (its turns). The phases' ideals are summed, because filter starts when generate has judged its set as a
+whole. **Pipeline time** is the whole command: interpreter start, imports, composing the recipe, all phases, tracking,
+summary. **CPU** is user + system time of that process and the programs it started; the model's server is a process of
+its own, and a container engine is nobody's child.
 """
 
 import argparse

@@ -7,9 +7,9 @@ test here says it.
 
 import random
 
-SHOPS = "harbour mill orchard station bridge castle market garden tower chapel quarry ferry meadow forge".split()
-GOODS = "rope nails paint canvas timber lamp glass copper wool cement salt paper oil leather slate resin".split()
-DOINGS = "ordered returned counted packed shipped weighed sold stored promised repaired checked lent".split()
+SHOPS = ("harbour", "mill", "orchard", "station", "bridge", "castle", "market", "garden", "tower", "quarry", "ferry")
+GOODS = ("rope", "nails", "paint", "canvas", "timber", "glass", "copper", "wool", "cement", "salt", "paper", "leather")
+DOINGS = ("ordered", "returned", "counted", "packed", "shipped", "weighed", "sold", "stored", "promised", "checked")
 ROWS = 24
 TURNS = 4
 """Of every episode: look, sum up, check, done."""
