@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runner.llm.base import Message
 from runner.phases.generate.leak import leaked_line
 from runner.phases.generate.reasons import Reason
 from runner.phases.generate.repair import Complaint, Reject
 from runner.phases.generate.reply import sections
-from runner.prompts import PromptSet
-from runner.schema import Config
+from runner.schema import Taxonomy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,17 +19,13 @@ class Description:
     solution: str
 
 
-def opening(config: Config, prompts: PromptSet, labels: Mapping[str, str]) -> tuple[Message, ...]:
-    """The first messages of the stage."""
-    described = [
+def described(taxonomy: Taxonomy, labels: Mapping[str, str]) -> list[dict[str, str]]:
+    """The drawn labels with their dimensions' descriptions, in the taxonomy's order, for the prompt."""
+    return [
         {"name": name, "value": labels[name], "description": dimension.description}
-        for name, dimension in config.taxonomy.dimensions.items()
+        for name, dimension in taxonomy.dimensions.items()
         if dimension is not None
     ]
-    return (
-        Message(role="system", content=prompts.render("system", max_turns=config.agent.max_turns)),
-        Message(role="user", content=prompts.render("describe", dimensions=described, oracle=config.generate.oracle)),
-    )
 
 
 def judge(reply: str, *, oracle: bool) -> Description | Complaint | Reject:

@@ -7,9 +7,10 @@ from typing import Any
 
 from runner.domain.plain import fingerprint
 from runner.domain.task import Limits, Task
-from runner.llm.base import Client
+from runner.llm.base import Client, Message
 from runner.phases.base import Spend
 from runner.phases.generate import describe, environment, final
+from runner.phases.generate.opening import opening
 from runner.phases.generate.reasons import Reason
 from runner.phases.generate.repair import Result, Stage, repair
 from runner.prompts import PromptSet
@@ -77,21 +78,28 @@ class Maker:
         generate = self.config.generate
         described = ended["describe"] = repair(
             self._stage(draw, "describe", generate.temperature),
-            describe.opening(self.config, self.prompts, draw.labels),
+            self._opening(
+                "describe", dimensions=describe.described(self.config.taxonomy, draw.labels), oracle=generate.oracle
+            ),
             lambda reply: describe.judge(reply, oracle=generate.oracle),
         )
         if described.value is None:
             return None
         built = ended["environment"] = repair(
             self._stage(draw, "environment", generate.temperature),
-            environment.opening(self.config, self.prompts, described.value),
+            self._opening("environment", instruction=described.value.instruction, truth=described.value.truth),
             environment.Judge(config=self.config, backend=self.backend, prompts=self.prompts),
         )
         if built.value is None:
             return None
         checked = ended["final"] = repair(
             self._stage(draw, "final", generate.test_temperature),
-            final.opening(self.config, self.prompts, described.value, built.value),
+            self._opening(
+                "final",
+                instruction=described.value.instruction,
+                truth=described.value.truth,
+                setup=built.value.environment.setup,
+            ),
             final.Judge(
                 config=self.config,
                 backend=self.backend,
@@ -104,6 +112,9 @@ class Maker:
             self.backend.remove_image(built.value.image)
             return None
         return _task(self.config, draw, described.value, built.value, checked.value)
+
+    def _opening(self, stage: str, **values: Any) -> tuple[Message, ...]:
+        return opening(self.config, self.prompts, stage, **values)
 
     def _stage(self, draw: Draw, name: str, temperature: float | None) -> Stage:
         generate = self.config.generate

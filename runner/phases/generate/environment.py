@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from runner.agent.protocol import CHARS_PER_TOKEN
 from runner.domain.episode import Outcome
 from runner.domain.task import Environment
+from runner.grading.verify import Reason as VerdictReason
 from runner.grading.verify import Verdict, verify
-from runner.llm.base import Message
-from runner.phases.generate.describe import Description
 from runner.phases.generate.reasons import MEANING, Reason
 from runner.phases.generate.repair import Complaint
-from runner.phases.generate.reply import ReplyError, check_test_file, sections
+from runner.phases.generate.reply import sections
 from runner.prompts import PromptSet
 from runner.sandbox.base import Backend, BuildFailure, Image
 from runner.schema import Config
+
+NOT_RUNNABLE = (VerdictReason.COLLECTION_ERROR, VerdictReason.NO_TESTS)
+"""The test file itself is no use: it does not parse or import, or holds no test."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +25,6 @@ class Built:
     environment: Environment
     initial_test: str
     image: Image
-
-
-def opening(config: Config, prompts: PromptSet, description: Description) -> tuple[Message, ...]:
-    """The first messages of the stage."""
-    text = prompts.render("environment", instruction=description.instruction, truth=description.truth)
-    return (
-        Message(role="system", content=prompts.render("system", max_turns=config.agent.max_turns)),
-        Message(role="user", content=text),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +39,6 @@ class Judge:
         """Raises ReplyError, EngineError."""
         found = sections(reply, ("setup", "initial_test"), ("start",))
         environment = Environment(setup=found["setup"], start=found.get("start", ""))
-        try:
-            check_test_file("initial_test", found["initial_test"])
-        except ReplyError as error:
-            return self._complain(Reason.INITIAL_TEST_INVALID, str(error))
         image = self.backend.build(environment, timeout=self.config.sandbox.build_seconds)
         if isinstance(image, BuildFailure):
             return self._complain(Reason.BUILD_TIMEOUT if image.timed_out else Reason.BUILD_FAILED, image.log)
@@ -57,7 +46,8 @@ class Judge:
         if verdict.outcome is Outcome.PASS:
             return Built(environment=environment, initial_test=found["initial_test"], image=image)
         self.backend.remove_image(image)
-        return self._complain(Reason.INITIAL_TEST_FAILED, verdict.log)
+        ran = verdict.reason not in NOT_RUNNABLE
+        return self._complain(Reason.INITIAL_TEST_FAILED if ran else Reason.INITIAL_TEST_INVALID, verdict.log)
 
     def _complain(self, reason: Reason, log: str) -> Complaint:
         return complaint(self.config, self.prompts, reason, log)

@@ -6,12 +6,10 @@ from runner.domain.episode import Outcome
 from runner.grading.oracle import run_oracle
 from runner.grading.verify import Reason as VerdictReason
 from runner.grading.verify import verify
-from runner.llm.base import Message
-from runner.phases.generate.describe import Description
 from runner.phases.generate.environment import Built, complaint, test_untouched
 from runner.phases.generate.reasons import Reason
 from runner.phases.generate.repair import Complaint
-from runner.phases.generate.reply import ReplyError, check_test_file, sections
+from runner.phases.generate.reply import sections
 from runner.prompts import PromptSet
 from runner.sandbox.base import Backend
 from runner.schema import Config
@@ -24,17 +22,6 @@ class Checked:
     final_test: str
     solution: str
     """The oracle, as it passed; empty without one."""
-
-
-def opening(config: Config, prompts: PromptSet, description: Description, built: Built) -> tuple[Message, ...]:
-    """The first messages of the stage."""
-    text = prompts.render(
-        "final", instruction=description.instruction, truth=description.truth, setup=built.environment.setup
-    )
-    return (
-        Message(role="system", content=prompts.render("system", max_turns=config.agent.max_turns)),
-        Message(role="user", content=text),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +38,6 @@ class Judge:
         """Raises ReplyError, EngineError."""
         found = sections(reply, ("final_test",), ("solution",))
         test = found["final_test"]
-        try:
-            check_test_file("final_test", test)
-        except ReplyError as error:
-            return self._complain(Reason.FINAL_TEST_INVALID, str(error))
         untouched = test_untouched(self.config, self.backend, self.built.image, test)
         if untouched.outcome is Outcome.PASS:
             return self._complain(Reason.FINAL_TEST_PASSES_UNTOUCHED, untouched.log)

@@ -1,6 +1,5 @@
 """Strict reading of a generator's reply: tagged sections, each exactly once."""
 
-import ast
 import re
 from collections.abc import Sequence
 
@@ -45,13 +44,3 @@ def _unfence(body: str) -> str:
     fenced = _FENCE.match(body)
     text = fenced.group(1) if fenced else body
     return text.strip("\r\n").replace("\r\n", "\n") + "\n"
-
-
-def check_test_file(name: str, source: str) -> None:
-    """Refuse a test file that cannot run at all. Raises ReplyError naming the line."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        raise ReplyError(f"<{name}> is not valid Python: {error}") from error
-    if not any(isinstance(node, ast.FunctionDef) and node.name.startswith("test") for node in ast.walk(tree)):
-        raise ReplyError(f"<{name}> defines no test function")

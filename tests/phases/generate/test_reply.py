@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.phases.generate.reply import ReplyError, check_test_file, sections
+from runner.phases.generate.reply import ReplyError, sections
 
 
 def test_sections_are_read_without_fences_and_thoughts():
-    reply = "<think>maybe <setup>x</setup></think>\n<setup>\n```bash\necho 1\n```\n</setup>\n<initial_test>\nassert 1\n</initial_test>"
+    thought = "<think>maybe <setup>x</setup></think>\n"
+    reply = thought + "<setup>\n```bash\necho 1\n```\n</setup>\n<initial_test>\nassert 1\n</initial_test>"
     assert sections(reply, ("setup", "initial_test")) == {"setup": "echo 1\n", "initial_test": "assert 1\n"}
 
 
@@ -42,13 +43,3 @@ def test_what_is_wrong_is_said(reply, says):
 def test_a_body_comes_back_as_written(body):
     if body.strip():
         assert sections(f"<setup>\n{body}\n</setup>", ("setup",))["setup"].strip("\n") == body.strip("\n")
-
-
-@pytest.mark.parametrize("source", ["def test_a(:\n", "x = 1\n", "import os\n", "def helper():\n    pass\n", "a\0b"])
-def test_a_file_that_cannot_test_is_refused(source):
-    with pytest.raises(ReplyError, match="final_test"):
-        check_test_file("final_test", source)
-
-
-def test_tests_may_stand_in_a_class():
-    check_test_file("final_test", "class TestX:\n    def test_a(self):\n        assert True\n")
