@@ -220,6 +220,7 @@ def _turn(
         invalid=invalid,
         input_tokens=completion.usage.input_tokens,
         output_tokens=completion.usage.output_tokens,
+        cached_tokens=completion.usage.cached_tokens,
         model_seconds=completion.seconds,
         command_seconds=command_seconds,
     )

@@ -107,6 +107,8 @@ def _unknown(key: str, keys: Sequence[str], cause: BaseException | None) -> str:
             else f"; {group}@ goes to models.generator or models.solver"
         )
         return f"{key}: nothing in this recipe is chosen by that{hint}"
+    if key in keys:  # a model's name: Hydra takes its dots for a path
+        return f"{key}: a name with dots cannot be reached by dots; write {key.partition('.')[0]}={{NAME: ...}}"
     if key in groups:
         return f"{key} is not chosen in this recipe; write +{key}=OPTION to add it"
     near = phrase(nearest_keys(key, [name for name in (*keys, *groups) if "<name>" not in name]))

@@ -39,6 +39,8 @@ class Turn:
     """Why the reply could not be parsed; empty when it could."""
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    """The part of ``input_tokens`` read from the provider's prompt cache, which is cheaper."""
     model_seconds: float = 0.0
     command_seconds: float = 0.0
 

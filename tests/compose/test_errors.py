@@ -40,6 +40,7 @@ CASES = [
     ("sandbox=3", "recipe quickstart"),
     ("name=???", "name must be set"),
     ("prices.mine={input: 3}", "To add it, write +prices.mine=..."),
+    ("prices.gpt-4.1.input=3", "a name with dots cannot be reached by dots; write prices={NAME: ...}"),
     ("+new=1", "unknown key new; a recipe has name, description"),
 ]
 

@@ -13,7 +13,10 @@ from support.loopback import Loopback
 from support.recorded import RecordedReplies
 
 from runner.compose import compose
+from runner.pipeline.compile import compile_recipe
+from runner.pipeline.run import read_report
 from runner.share import share_dir
+from runner.store.artifacts import Store
 from runner.store.jsonl import read_lines
 from runner.taxonomy import draw
 
@@ -29,12 +32,14 @@ class Workplace:
     sandbox: tuple[str, ...]
     """Overrides that choose the sandbox."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    inside: tuple[str, ...] = ()
+    """A program, with its arguments, that the command is started through (``nsenter``)."""
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         """Start a command and leave it running."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
-            [sys.executable, "-m", "runner.cli", *words],
+            [*self.inside, sys.executable, "-m", "runner.cli", *words],
             cwd=self.folder,
             env={**os.environ, **self.environment},
             stdout=subprocess.PIPE,
@@ -62,6 +67,15 @@ class Workplace:
     def results(self) -> "Results":
         """What the only finished run left behind."""
         return Results(*(_only(self.store / phase) for phase in ("generate", "filter", "dataset")))
+
+    def metrics(self, recipe: str, *overrides: str) -> dict[str, float]:
+        """What the finished phases of a recipe report."""
+        config = compose(recipe, [*self.sandbox, *overrides])
+        store = Store(self.store)
+        found: dict[str, float] = {}
+        for step in compile_recipe(config):
+            found |= read_report(step, config, store.folder(step.name, step.fingerprint)).metrics
+        return found
 
     def journal(self) -> list[dict[str, Any]]:
         """Every line of the journal."""
@@ -107,7 +121,9 @@ def quickstart_server(*, spread: bool = False, **options: Any) -> Loopback:
     return Loopback(reply=RecordedReplies(RECORDINGS, labels, spread=spread), **options)
 
 
-def live_overrides(url: str, *, name: str = "test-model", roles: tuple[str, ...] = ("generator", "solver")) -> list[str]:
+def live_overrides(
+    url: str, *, name: str = "test-model", roles: tuple[str, ...] = ("generator", "solver")
+) -> list[str]:
     """Overrides that point both roles of `model=compatible` at a server."""
     words = ["model=compatible"]
     for role in roles:

@@ -86,6 +86,7 @@ def _spent(folder: Path) -> Iterator[Spend]:
             usage=Usage(
                 input_tokens=sum(t["input_tokens"] for t in turns),
                 output_tokens=sum(t["output_tokens"] for t in turns),
+                cached_tokens=sum(t["cached_tokens"] for t in turns),
             ),
         )
 
