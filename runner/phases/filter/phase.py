@@ -151,7 +151,8 @@ class _Runner:
         row = plain(episode)
         append(self._context.folder / EPISODES, row)
         self._book.add(facts_of(row))
-        self._context.watcher.advance("filter", episode.outcome, episode.end)
+        label = "pass" if episode.outcome is Outcome.PASS else f"{episode.outcome}:{episode.end}"
+        self._context.watcher.advance("filter", episode.outcome, label)
 
     def _on_end(self, job: Job, result: Lost | None) -> None:
         if isinstance(result, Lost):
