@@ -37,9 +37,9 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
     _check(result, f"mounting {kind or source} on {target}")
 
 
-def bind(source: str, target: str, *, readonly: bool = False) -> None:
+def bind(source: str, target: str, *, readonly: bool = False, flags: int = 0) -> None:
     """Show ``source`` at ``target``. The flags of its own mount stay on: a user namespace may not lift them."""
-    mount(source, target, "", BIND)
+    mount(source, target, "", BIND | flags)
     if readonly:
         now = os.statvfs(target).f_flag
         kept = sum(flag for seen, flag in _KEPT_ON_REMOUNT.items() if now & seen)

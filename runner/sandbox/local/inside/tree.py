@@ -10,17 +10,15 @@ sandbox's root. What a build leaves as it was is not kept in its layer.
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from runner.sandbox.local.inside import accounts, kernel, layer, wire
+from runner.sandbox.local.inside import accounts, kernel, layer, system, wire
 from runner.sandbox.local.inside.space import AGENT, forbid_user_namespaces
 
 BASE = Path("/tmp")
 """Any folder that every machine has: the sandbox's tmpfs is mounted on it, in our own mount namespace."""
-SYSTEM = ("usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 EMPTY: tuple[str, ...] = (
     "home",
     "media",
@@ -53,6 +51,7 @@ class Tree:
         self._whole = settings["root"] != "/"
         self._lower = os.open(settings["root"], os.O_PATH | os.O_DIRECTORY)
         self._grader = os.open(settings["grader"], os.O_PATH) if settings["grader"] else -1
+        self._mounts = system.mounted()
         self._base = -1
         self._before: dict[str, layer.Signature] = {}
 
@@ -61,21 +60,22 @@ class Tree:
         size = f"size={self._settings['memory_mb']}m,nr_inodes=400000,mode=755"
         kernel.mount("tmpfs", str(BASE), "tmpfs", _FLAGS, size)
         self._base = os.open(BASE, os.O_PATH)
-        for name in ("root", "upper", "work"):
+        for name in ("root", "upper", "work", "lower"):
             (BASE / name).mkdir()
         kernel.bind(f"{BASE}/root", f"{BASE}/root")
-        overlays = dict(self._overlays())
+        shown = self._show()
         self._folders()
         if self._settings["building"]:
-            for lower, upper in overlays.items():
-                self._skeleton(Path(lower), upper)
+            for each in shown:
+                if each.writable:
+                    self._skeleton(each)
         self._write_accounts()
         if self._settings["building"]:
             self._before = layer.survey(self._parts())
         for descriptor in layers:
             layer.unpack(descriptor, BASE)
-        for number, (lower, upper) in enumerate(overlays.items()):
-            self._overlay(lower, upper, BASE / "work" / str(number))
+        for number, each in enumerate(shown):
+            self._mount(each, BASE / "work" / str(number))
         self._mount_rest()
         kernel.pivot(f"{BASE}/root")
 
@@ -89,8 +89,8 @@ class Tree:
         if self._whole:
             yield _part("upper/all", base, NOT_KEPT)
             return
-        yield _part("root", base, (*NOT_KEPT, *SYSTEM))
-        for name in SYSTEM:
+        yield _part("root", base, (*NOT_KEPT, *system.FOLDERS))
+        for name in system.FOLDERS:
             if (base / "upper" / name).is_dir():
                 below = [path.partition("/")[2] for path in NOT_KEPT if path.startswith(f"{name}/")]
                 yield _part(f"upper/{name}", base, below)
@@ -111,29 +111,30 @@ class Tree:
         """Where a path of the sandbox is prepared, before the overlays are mounted."""
         if self._whole:
             return BASE / "upper/all" / path
-        return BASE / ("upper" if path.partition("/")[0] in SYSTEM else "root") / path
+        return BASE / ("upper" if path.partition("/")[0] in system.FOLDERS else "root") / path
 
-    def _overlays(self) -> Iterator[tuple[str, str]]:
-        """(folder below, its name in ``upper``), with the links between system folders made on the way."""
+    def _show(self) -> list[system.Shown]:
+        """The folders to show, with places for them and for their changes."""
         lower = f"/proc/self/fd/{self._lower}"
         if self._whole:
-            (BASE / "upper/all").mkdir()
-            yield lower, "all"
-            return
-        for name in SYSTEM:
-            folder, shown = Path(lower, name), BASE / "root" / name
-            if folder.is_symlink():
-                shown.symlink_to(folder.readlink())
-            elif folder.is_dir():
-                shown.mkdir()
-                (BASE / "upper" / name).mkdir()
-                yield str(folder), name
+            shown = list(system.whole(lower))
+        else:
+            shown = list(system.folders(lower, BASE / "lower", self._mounts))
+            for name, target in system.links(lower):
+                (BASE / "root" / name).symlink_to(target)
+        for each in shown:
+            (BASE / "root" / each.name).mkdir(parents=True, exist_ok=True)
+            self._place(each.name).mkdir(parents=True, exist_ok=True)
+        return shown
 
-    def _overlay(self, lower: str, upper: str, work: Path) -> None:
+    def _mount(self, shown: system.Shown, work: Path) -> None:
+        target = str(BASE / "root" / shown.name)
+        if not shown.writable:
+            kernel.bind(shown.lower, target, readonly=True, flags=kernel.REC)
+            return
         work.mkdir()
-        shown = BASE / "root" if self._whole else BASE / "root" / upper
-        options = f"lowerdir={lower},upperdir={BASE}/upper/{upper},workdir={work},userxattr"
-        kernel.mount("overlay", str(shown), "overlay", _FLAGS, options)
+        options = f"lowerdir={shown.lower},upperdir={self._place(shown.name)},workdir={work},userxattr"
+        kernel.mount("overlay", target, "overlay", _FLAGS, options)
 
     def _folders(self) -> None:
         wanted = (HOME, "proc", "dev/pts", "sys", "run/endless", "etc") if self._whole else EMPTY
@@ -160,18 +161,17 @@ class Tree:
             file.write_text(text, encoding="utf-8", errors="surrogateescape")
             file.chmod(0o640 if "shadow" in name else 0o644)
 
-    def _skeleton(self, lower: Path, name: str) -> None:
-        """Folders below ``lower``, and /etc's files, made again in the upper layer."""
-        for folder, folders, files in os.walk(lower):
-            inside = Path(name if name != "all" else "", os.path.relpath(folder, lower))
-            inside = Path(*[part for part in inside.parts if part != "."])
-            deep = inside.parts[:1] == ("etc",) or inside.parts[:2] == ("usr", "local")
-            if len(inside.parts) >= SKELETON_DEPTH + (name == "all") and not deep:
+    def _skeleton(self, shown: system.Shown) -> None:
+        """Its folders, and /etc's files, made again in the upper layer."""
+        for folder, folders, files in os.walk(shown.lower):
+            inside = Path(shown.name, Path(folder).relative_to(shown.lower))
+            etc, local = inside.parts[:1] == ("etc",), inside.parts[:2] == ("usr", "local")
+            if len(inside.parts) >= SKELETON_DEPTH and not etc and not local:
                 folders.clear()
-            folders[:] = [each for each in folders if self._copy_folder(Path(folder, each), inside / each)]
-            if inside.parts[:1] == ("etc",):
-                for each in files:
-                    self._copy_file(Path(folder, each), inside / each)
+            folders[:] = [name for name in folders if self._copy_folder(Path(folder, name), inside / name)]
+            for name in files if etc else ():
+                if stat.S_ISREG(Path(folder, name).lstat().st_mode):
+                    system.copy_file(Path(folder, name), self._place(str(inside / name)))
 
     def _copy_folder(self, lower: Path, inside: Path) -> bool:
         """True when the copy is to be filled."""
@@ -182,15 +182,6 @@ class Tree:
         upper.mkdir(exist_ok=True)
         upper.chmod(stat.S_IMODE(lower.stat().st_mode) | stat.S_IRWXU)
         return True
-
-    def _copy_file(self, lower: Path, inside: Path) -> None:
-        if not stat.S_ISREG(lower.lstat().st_mode):
-            return
-        upper = self._place(str(inside))
-        if os.access(lower, os.R_OK):
-            shutil.copy2(lower, upper)
-        else:  # a lock, or a secret of this machine: its place is taken by an empty file
-            upper.touch(mode=0o600)
 
     def _mount_rest(self) -> None:
         root = BASE / "root"

@@ -1,6 +1,5 @@
-"""The same promises for users who are not root: these tests run others anew as an ordinary user of this machine.
-
-With a single user in its namespaces a sandbox works differently inside, so it is worth the minute.
+"""The same promises under other circumstances: these tests run others anew as an ordinary user, whose sandboxes have
+a single user and work differently inside, and on a machine with mounts inside its system folders, as containers have.
 """
 
 import os
@@ -56,3 +55,16 @@ def test_an_ordinary_user_gets_the_same_sandbox(python: str, tmp_path: Path, fil
         shutil.rmtree(folder)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     assert "no local sandbox" not in done.stdout
+
+
+def test_mounts_inside_system_folders_do_no_harm(local_ok: str, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount for this")
+    mounts = "mount -t tmpfs t /usr/share/doc && mount --bind /etc/hostname /etc/hostname"
+    tests = (
+        f"{sys.executable} -m pytest -q --basetemp={tmp_path}/tests tests/sandbox/test_local.py -k 'setup or deletions'"
+    )
+    command = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", f"{mounts} && exec {tests}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert "skipped" not in done.stdout
