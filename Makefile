@@ -32,9 +32,9 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.ready: pyproject.toml | $(BIN)/python
-	@$(PIP) install -e .
+	@$(PIP) install --use-pep517 -e .
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(BIN)/python
-	@$(PIP) install -e '.[dev]'
+	@$(PIP) install --use-pep517 -e '.[dev]'
 	@touch $@ $(VENV)/.ready

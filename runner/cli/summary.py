@@ -1,5 +1,8 @@
 """How a finished run reads: phases, attrition, pass@k, kept tasks, and where to look closer."""
 
+import os
+import shutil
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,6 +112,14 @@ def pass_line(report: PhaseReport) -> str:
 def _print_next(screen: Console, config: Config, result: RunResult) -> None:
     outputs = "" if config.outputs == "outputs" else f" --outputs {config.outputs}"
     first = next((row["task"] for r in result.reports if r.phase == "filter" for row in r.tables["tasks"]), "")
-    screen.print(f"\nlook closer:\n  endless show episode {first}/0{outputs}")
-    screen.print(f"  endless ui{outputs}", markup=False)
+    program = _program()
+    screen.print(f"\nlook closer:\n  {program} show episode {first}/0{outputs}", markup=False)
+    screen.print(f"  {program} ui{outputs}", markup=False)
     screen.print(f"everything of this run: {result.folder.path}", soft_wrap=True)
+
+
+def _program() -> str:
+    """How this program can be called again: by name, or by its path where its folder is not on PATH."""
+    if shutil.which("endless"):
+        return "endless"
+    return os.path.relpath(sys.argv[0])
