@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from runner.domain.episode import Episode, Outcome
+from runner.domain.episode import EndReason, Episode, Outcome
 from runner.llm.base import Usage
 from runner.phases.base import Spend
 from runner.phases.spending import spend_metrics
@@ -34,7 +34,7 @@ def report(config: Config, folder: Path, fingerprint: str) -> PhaseReport:
         "filter/infra": float(sum(task["infra"] for task in tasks)),
         "filter/mean_turns": fmean(task["mean_turns"] for task in tasks) if tasks else 0.0,
         **{f"filter/{name}": value for name, value in pass_at_k_curve(tasks).items()},
-        **{f"filter/end/{end}": float(count) for end, count in sorted(ends.items())},
+        **{f"filter/end/{end}": float(ends[end]) for end in EndReason},
         **spend_metrics("filter", config.models.solver, config.prices, _spent(folder)),
     }
     return PhaseReport(

@@ -38,13 +38,14 @@ def attrition(ended: list[DrawRecord]) -> list[dict[str, Any]]:
 def report(config: Config, folder: Path, fingerprint: str) -> PhaseReport:
     ended = records(folder)
     kept = [record for record in ended if record.reason is Reason.KEPT]
+    counts = Counter(record.reason for record in ended)
     spent = [record.spend for record in ended]
     metrics = {
         "generate/draws": float(len(ended)),
         "generate/kept": float(len(kept)),
         "generate/keep_rate": len(kept) / len(ended) if ended else 0.0,
         "generate/repaired": float(sum(any(n > 1 for n in r.rounds.values()) for r in kept)),
-        **{f"generate/dropped/{row['reason']}": row["draws"] for row in attrition(ended) if row["reason"] != "kept"},
+        **{f"generate/dropped/{reason}": float(counts[reason]) for reason in Reason if reason is not Reason.KEPT},
         **spend_metrics("generate", config.models.generator, config.prices, spent),
     }
     return PhaseReport(
