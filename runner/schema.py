@@ -71,7 +71,8 @@ class Model:
 
     provider: Provider = Provider.replay
     name: str = ""
-    """The provider's model name."""
+    """The provider's model name. Models of one name are taken for one model, whatever their address: give each
+    checkpoint that you serve yourself a name of its own."""
     base_url: str | None = None
     """Another address than the provider's own; null asks the SDK."""
     api_key_env: str | None = None

@@ -18,6 +18,8 @@ def temperature(model: schema.Model, request: Request) -> float | None:
 def identity(model: schema.Model, request: Request) -> str:
     """SHA-256 over the model, its sampling and the request's scope and head.
 
+    A model is its provider and its name, wherever it is served: a server may move in mid-run.
+
     Later messages are left out on purpose: when an episode runs again after a crash its commands may print something
     else (a date), and an answer that was paid for must still be found. So is their token cap, which shrinks with the
     room that such output leaves; the settings it comes from are in the scope.
@@ -25,7 +27,7 @@ def identity(model: schema.Model, request: Request) -> str:
     cap = request.max_tokens if request.messages == request.head else None
     return _digest(
         [
-            [model.provider.value, model.name, model.base_url, model.reasoning, model.reasoning_effort],
+            [model.provider.value, model.name, model.reasoning, model.reasoning_effort],
             [temperature(model, request), cap, model.extra_body],
             request.scope,
             _plain(request.head),

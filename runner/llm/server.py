@@ -15,16 +15,20 @@ from pathlib import Path
 from runner import schema
 from runner.domain.errors import MissingRequirement, ProviderError, RecipeError, UserError
 from runner.llm import lifeline
+from runner.llm.server_log import last_lines
 from runner.store.jsonl import unwritable
 
 _log = logging.getLogger(__name__)
 
-INSTALL = "pip install 'endless-terminals[train]'"
+INSTALL = "pip install 'endless-terminals[train]' (a machine without a GPU: see configs/llm/vllm.yaml)"
 _HOST = "127.0.0.1"
 _POLL_SECONDS = 0.2
 _REPORT_SECONDS = 15.0
 _STOP_SECONDS = 30.0
 _TAIL_LINES = 12
+_SHOWN_CHARS = 120
+_CPU_BUILD = "No package metadata was found for vllm"
+_CPU_HINT = "the CPU build has no working `vllm serve`, see configs/llm/vllm.yaml for what to start instead; "
 _MAX_STARTS = 3
 
 
@@ -127,7 +131,7 @@ class VllmServer:
                 )
             if now - reported > _REPORT_SECONDS:
                 reported = now
-                _log.info("models.%s: waiting for vLLM, %.0f s: %s", self._role, now - began, self._tail(1))
+                _log.info("models.%s: waiting for vLLM, %.0f s: %s", self._role, now - began, _latest(self._log_path))
             time.sleep(_POLL_SECONDS)
         _log.info("models.%s: vLLM answers after %.0f s", self._role, time.monotonic() - began)
 
@@ -144,14 +148,9 @@ class VllmServer:
         self._process = None
 
     def _last_words(self) -> str:
-        return f"the last lines of {self._log_path}:\n{self._tail(_TAIL_LINES)}"
-
-    def _tail(self, lines: int) -> str:
-        try:
-            text = self._log_path.read_bytes()[-20_000:].decode("utf-8", "replace")
-        except OSError:
-            return "(no log)"
-        return "\n".join(text.rstrip().splitlines()[-lines:]) or "(nothing)"
+        lines = "\n".join(last_lines(self._log_path, _TAIL_LINES)) or "(nothing)"
+        hint = _CPU_HINT if _CPU_BUILD in lines else ""
+        return f"{hint}the last lines of {self._log_path}:\n{lines}"
 
 
 def find_program(model: schema.Model, role: str) -> str:
@@ -166,6 +165,10 @@ def find_program(model: schema.Model, role: str) -> str:
             f"install it with {INSTALL}, or set models.{role}.base_url to a server that runs elsewhere"
         )
     return found
+
+
+def _latest(log: Path) -> str:
+    return "".join(last_lines(log, 1))[:_SHOWN_CHARS]
 
 
 def _free_port() -> int:

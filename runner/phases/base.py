@@ -140,3 +140,11 @@ def sandbox_identity(config: Config) -> dict[str, Any]:
         "output_bytes": box.output_bytes,
         "root": box.root,
     }
+
+
+def sandbox_world(config: Config) -> dict[str, Any]:
+    """The settings that what commands print depends on. Part of a call's scope: limits of time and memory are not, so
+    that raising one does not ask every model again.
+    """
+    box = config.sandbox
+    return {"backend": box.backend, "base_image": box.base_image, "root": box.root}

@@ -13,6 +13,9 @@ import psutil
 import pytest
 from support.endless import Workplace, live_overrides, quickstart_server
 
+from runner.domain.task import Environment, Task
+from runner.store.tasks import write_task
+
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
 KILLS = 10
@@ -40,6 +43,21 @@ def test_a_run_killed_ten_times_ends_like_one_that_was_not(workplace: Workplace,
     # A call whose answer was still on its way when its process was killed has to be asked again; no other has.
     assert paid <= len(slots) + KILLS * 2 * 16
     _assert_nothing_left(killed)
+
+
+def test_a_changed_setting_pays_only_for_what_is_new(local_workplace: Workplace, tmp_path: Path) -> None:
+    benchmark = tmp_path / "benchmark" / "one"
+    write_task(benchmark, Task(id="one", instruction="Something else.", environment=Environment(), final_test="x"))
+    with quickstart_server() as server:
+        words = [*live_overrides(server.openai_url), "tracking=off", "generate.draws=3", "executor.infra_share=0"]
+        local_workplace.run("quickstart", *words, "filter.n=1")
+        asked = len(server.calls)
+        local_workplace.run("quickstart", *words, "filter.n=1", f"generate.decontaminate=[{benchmark.parent}]")
+        assert len(server.calls) == asked, "another gate looks at the same answers"
+        local_workplace.run("quickstart", *words, "filter.n=2")
+        solving = [row for row in local_workplace.journal() if row["slot"].startswith("solve/")]
+        fresh = [row for row in solving if row["slot"].split("/")[2] == "1"]
+        assert len(server.calls) == asked + len(fresh), "the first samples were answered before"
 
 
 def _run_and_kill(place: Workplace, words: list[str], *, after: float) -> None:

@@ -10,6 +10,7 @@ from runner.domain.plain import fingerprint, plain
 from runner.domain.task import Task
 from runner.grading.verify import verify
 from runner.llm.base import Client
+from runner.phases.base import sandbox_world
 from runner.prompts import PromptSet
 from runner.sandbox.base import Backend, BuildFailure, Image
 from runner.schema import Config
@@ -53,4 +54,4 @@ class Attempt:
         return image
 
     def _scope(self, task: Task) -> str:
-        return fingerprint(task.id, plain(self.config.agent), self.prompts.digest)
+        return fingerprint(task.id, plain(self.config.agent), self.prompts.digest, sandbox_world(self.config))

@@ -12,7 +12,7 @@ from runner.domain.episode import Outcome
 from runner.domain.errors import Incomplete
 from runner.domain.plain import fingerprint, plain
 from runner.domain.task import Task
-from runner.phases.base import Context, Estimate, Spend, model_identity, sandbox_identity
+from runner.phases.base import Context, Estimate, Spend, model_identity, sandbox_identity, sandbox_world
 from runner.phases.generate.draw import Draw, DrawRecord, Maker
 from runner.phases.generate.reasons import Reason
 from runner.phases.generate.report import report as make_report
@@ -37,7 +37,16 @@ class GeneratePhase:
     upstream: tuple[str, ...] = ()
 
     def reads(self, config: Config) -> Any:
-        return {**self._scope(config), "draws": config.generate.draws}
+        return {
+            "seed": config.seed,
+            "taxonomy": plain(config.taxonomy),
+            "generator": model_identity(config.models.generator),
+            "sandbox": sandbox_identity(config),
+            "generate": plain(config.generate),
+            "prompts": PromptSet.open(PROMPTS, config.generate.prompt).digest,
+            "max_turns": config.agent.max_turns,
+            "episode_seconds": config.agent.episode_seconds,
+        }
 
     def run(self, context: Context) -> None:
         if not (context.folder / RECORDS).exists():
@@ -57,20 +66,6 @@ class GeneratePhase:
             input_tokens=round(1.3 * draws * (500 + 1300 + 2200)),
             output_tokens=round(1.3 * draws * (900 + 1500 + 1300)),
         )
-
-    def _scope(self, config: Config) -> dict[str, Any]:
-        generate = plain(config.generate)
-        del generate["draws"]
-        return {
-            "seed": config.seed,
-            "taxonomy": plain(config.taxonomy),
-            "generator": model_identity(config.models.generator),
-            "sandbox": sandbox_identity(config),
-            "generate": generate,
-            "prompts": PromptSet.open(PROMPTS, config.generate.prompt).digest,
-            "max_turns": config.agent.max_turns,
-            "episode_seconds": config.agent.episode_seconds,
-        }
 
     def _make_tasks(self, context: Context) -> list[DrawRecord]:
         config = context.config
@@ -96,7 +91,7 @@ class GeneratePhase:
             client=context.resources.client("generator"),
             backend=context.resources.backend(),
             prompts=PromptSet.open(PROMPTS, config.generate.prompt),
-            scope=fingerprint(self._scope(config)),
+            scope=answer_scope(config),
         )
 
         def on_end(draw: Draw, result: DrawRecord | Lost) -> None:
@@ -112,6 +107,14 @@ class GeneratePhase:
 
         work = partial(_make_and_store, maker, context.folder)
         run_all(_draws(config, todo), work, on_end, executor=config.executor, stop=context.stop)
+
+
+def answer_scope(config: Config) -> str:
+    """What recorded answers depend on beyond their requests. Not what is only done with them: a changed similarity
+    threshold or number of rounds pays for nothing again.
+    """
+    prompts = PromptSet.open(PROMPTS, config.generate.prompt).digest
+    return fingerprint(config.seed, sandbox_world(config), prompts, config.generate.log_tokens)
 
 
 def _draws(config: Config, indices: list[int]) -> Iterator[Draw]:
