@@ -12,11 +12,12 @@ from runner.domain.errors import EngineError, MissingRequirement
 from runner.domain.task import AGENT_HOME, AGENT_USER, Environment, is_private
 from runner.sandbox.base import BuildFailure
 from runner.sandbox.docker.archive import archive, folder_archive
-from runner.sandbox.docker.attached import Attached, collect_tail
+from runner.sandbox.docker.attached import Attached
 from runner.sandbox.docker.containers import IMAGE, MARK, OWNER, RUN, build_options, created
 from runner.sandbox.docker.dockerfile import LOG_BYTES, DockerfileBuild
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.trouble import infrastructure
+from runner.sandbox.reading import collect_tail
 from runner.schema import Sandbox as Settings
 from runner.share import share_dir
 

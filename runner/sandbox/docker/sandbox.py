@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from runner.domain.errors import EngineError
 from runner.domain.task import AGENT_HOME
 from runner.sandbox.base import BuildFailure, ExecResult, Role
-from runner.sandbox.docker.attached import Attached, collect
+from runner.sandbox.docker.attached import Attached
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.reading import collect
 from runner.sandbox.shell import AGENT_ENV, Shell
 
 if TYPE_CHECKING:

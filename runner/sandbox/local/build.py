@@ -11,7 +11,8 @@ from runner.domain.errors import EngineError
 from runner.sandbox.base import BuildFailure
 from runner.sandbox.local.limits import build_limits
 from runner.sandbox.local.nursery import Stage
-from runner.sandbox.local.process import Program, collect_tail
+from runner.sandbox.local.process import Program
+from runner.sandbox.reading import collect_tail
 from runner.sandbox.shell import AGENT_ENV
 from runner.schema import Sandbox as Settings
 

@@ -10,7 +10,8 @@ from runner.domain.errors import EngineError
 from runner.domain.task import AGENT_HOME
 from runner.sandbox.base import BuildFailure, ExecResult, Role
 from runner.sandbox.local.nursery import Stage
-from runner.sandbox.local.process import Process, Program, collect
+from runner.sandbox.local.process import Process, Program
+from runner.sandbox.reading import collect
 from runner.sandbox.shell import AGENT_ENV, Shell
 
 log = logging.getLogger(__name__)
