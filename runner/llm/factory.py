@@ -21,6 +21,7 @@ from runner.llm.pricing import price_of
 from runner.llm.recorder import Recorder, RecordingClient
 from runner.llm.replay import ReplayClient, is_recording, replay_folder
 from runner.llm.server import VllmServer, find_program
+from runner.store.spare import SpareRoom
 
 
 class Clients:
@@ -37,12 +38,14 @@ class Clients:
         record: Path | None = None,
     ) -> None:
         """``ledger`` is the file in the run's folder that spending is kept in; vLLM's logs go beside it."""
-        self.ledger = Ledger(ledger, budget)
+        spare = SpareRoom(journal_root / ".spare")
+        self.ledger = Ledger(ledger, budget, spare)
         self._prices = prices
         self._budget = budget
-        self._journal = Journal(journal_root)
+        self._journal = Journal(journal_root, spare.append)
         self._recipes = recipes
         self._stack = ExitStack()
+        self._stack.callback(spare.release)
         self._stack.callback(self.ledger.flush)
         self._recorder = None if record is None else self._stack.enter_context(Recorder(record))
         self._providers: list[tuple[schema.Model, Client]] = []
@@ -131,6 +134,7 @@ def check_model(model: schema.Model, role: str, *, recipes: Path | None = None) 
     api_key(model, role)
     if model.provider is schema.Provider.vllm and model.base_url is None:
         find_program(model, role)
+        _check_path(model, role)
 
 
 def check_budget(model: schema.Model, role: str, prices: Mapping[str, schema.Price], budget: schema.Budget) -> None:
@@ -171,6 +175,12 @@ def _check_address(model: schema.Model, role: str) -> None:
     parts = urlsplit(model.base_url or "http://default")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise RecipeError(f"models.{role}.base_url is {model.base_url!r}; it must look like http://host:8000/v1")
+
+
+def _check_path(model: schema.Model, role: str) -> None:
+    """A name that is plainly a path must lead somewhere: vLLM takes some 15 s to say so, and says it less plainly."""
+    if model.name.startswith(("/", "./", "../", "~")) and not Path(model.name).exists():
+        raise RecipeError(f"models.{role}.name is {model.name!r}, but there is nothing at this path")
 
 
 def _live(model: schema.Model, role: str, log: Path) -> Client:

@@ -6,7 +6,7 @@ is found by its slot and its identity (see ``identity.py``). In memory are only 
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
@@ -18,6 +18,9 @@ from runner.domain.errors import StorageError
 from runner.llm.base import Completion, Finish, Request, Usage
 from runner.llm.identity import conversation, last_user
 from runner.store import jsonl
+
+Append = Callable[[Path, Mapping[str, Any]], None]
+"""Adds a row to a file of JSON lines. Raises StorageError."""
 
 _OPEN_SHARDS = 512
 _NAME_BYTES = 200
@@ -39,8 +42,9 @@ class Entry:
 class Journal:
     """Answered calls below one folder. Thread-safe; safe for several processes as long as they ask other slots."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, append: Append = jsonl.append) -> None:
         self.root = root
+        self._append = append
         self._lock = threading.Lock()
         self._shards: OrderedDict[Path, _Shard] = OrderedDict()
 
@@ -61,7 +65,7 @@ class Journal:
             last=last_user(request.messages),
             completion=completion,
         )
-        jsonl.append(shard_path(self.root, request.slot), to_row(entry))
+        self._append(shard_path(self.root, request.slot), to_row(entry))
 
     def _shard(self, slot: str) -> "_Shard":
         path = shard_path(self.root, slot)

@@ -14,6 +14,7 @@ from runner.llm.base import Completion, Usage
 from runner.llm.journal import usage_row
 from runner.llm.pricing import show
 from runner.store import jsonl
+from runner.store.spare import SpareRoom
 
 _log = logging.getLogger(__name__)
 _NOTHING = Decimal(0)
@@ -48,9 +49,10 @@ class Spending:
 class Ledger:
     """Spending of one run in ``path``, one line a live call; earlier attempts count. Thread-safe."""
 
-    def __init__(self, path: Path, budget: schema.Budget = schema.Budget()) -> None:
-        """Read what was spent before. Raises StorageError."""
+    def __init__(self, path: Path, budget: schema.Budget = schema.Budget(), spare: SpareRoom | None = None) -> None:
+        """Read what was spent before. ``spare`` is where a call's answer will have room. Raises StorageError."""
         self.path = path
+        self._spare = spare
         self._budget = budget
         self._changed = threading.Condition()
         self._writing = threading.Lock()
@@ -74,9 +76,12 @@ class Ledger:
     def reserve(self, worst: Decimal | None) -> None:
         """Wait until a call that may cost ``worst`` fits beside those in flight, and set that much aside.
 
-        Raises BudgetExceeded when it cannot fit however those end, StorageError when spending cannot be written down.
+        Raises BudgetExceeded when it cannot fit however those end, StorageError when spending or the answer could not be written
+        down.
         """
         self.flush()
+        if self._spare is not None:
+            self._spare.keep()
         most = worst or _NOTHING
         with self._changed:
             while not self._fits(self._flying, self._reserved + most):
@@ -115,7 +120,8 @@ class Ledger:
         """Write what could not be written before. Raises StorageError."""
         with self._writing:
             while self._unsaved:
-                jsonl.append(self.path, self._unsaved[0])
+                append = jsonl.append if self._spare is None else self._spare.append
+                append(self.path, self._unsaved[0])
                 del self._unsaved[0]
 
     def _fits(self, flying: int, reserved: Decimal) -> bool:

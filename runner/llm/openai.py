@@ -8,6 +8,7 @@ from runner.llm.base import Completion, Finish, Request, Usage
 from runner.llm.identity import temperature
 from runner.llm.trouble import Endpoint, Garbage
 
+_CAPS = ("max_tokens", "max_completion_tokens")
 _FINISH = {
     "stop": Finish.STOP,
     "length": Finish.LENGTH,
@@ -49,14 +50,21 @@ class OpenAIClient:
         Raises ProviderError after all retries, MissingRequirement (key, credit) and RecipeError (model, parameters).
         """
         body = self._body(request)
-        create: Any = self._client.chat.completions.with_raw_response.create
-        return wire.ask(
-            self._sdk, lambda: create(**body).http_response.content, self._read, self._endpoint, self._model.max_retries
-        )
+        answer = self._ask(body)
+        if answer.finish is Finish.CONTEXT and self._model.provider is schema.Provider.vllm:
+            # vLLM refuses a prompt that leaves less room than the cap; without a cap it gives the room that is left.
+            answer = self._ask({key: value for key, value in body.items() if key not in _CAPS})
+        return answer
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
         self._client.close()
+
+    def _ask(self, body: dict[str, Any]) -> Completion:
+        create: Any = self._client.chat.completions.with_raw_response.create
+        return wire.ask(
+            self._sdk, lambda: create(**body).http_response.content, self._read, self._endpoint, self._model.max_retries
+        )
 
     def _body(self, request: Request) -> dict[str, Any]:
         model = self._model

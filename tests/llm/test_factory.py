@@ -135,6 +135,7 @@ def test_a_missing_key_names_the_variable_the_recipe_key_and_the_way_out(monkeyp
     )
 
 
+HERE = schema.Vllm(command=["sh"])
 LIVE = schema.Model(provider=schema.Provider.openai, name="tiny", api_key_env="TEST_KEY")
 
 
@@ -148,6 +149,10 @@ LIVE = schema.Model(provider=schema.Provider.openai, name="tiny", api_key_env="T
         (replace(LIVE, concurrency=0), "at least 1"),
         (replace(LIVE, provider=schema.Provider.vllm, vllm=schema.Vllm(command=["no-such-program"])), "pip install"),
         (replace(LIVE, provider=schema.Provider.vllm, vllm=schema.Vllm(command=[])), "vllm, serve"),
+        (
+            replace(LIVE, provider=schema.Provider.vllm, name="/no/model", vllm=HERE),
+            "nothing at this path",
+        ),
         (schema.Model(), r"models\.solver\.replay names no folder"),
         (schema.Model(replay="nowhere"), "is no folder"),
     ],

@@ -9,6 +9,7 @@ import pytest
 from support.loopback import HUGE, Call, Fault, Loopback, Reply
 from support.models import KEY, ask, client_on
 
+from runner import schema
 from runner.domain.errors import EndlessError, MissingRequirement, ProviderError, RecipeError
 from runner.llm.base import Finish, Message, Usage
 
@@ -155,6 +156,21 @@ def test_context_overflow_and_content_filter_are_data(api: str, fault: Fault, fi
         client.close()
         assert len(server.calls) == 1
     assert (done.text, done.finish, done.usage) == ("", finish, Usage())
+
+
+@pytest.mark.parametrize(("faults", "text", "finish"), [(1, "what fits", Finish.LENGTH), (2, "", Finish.CONTEXT)])
+def test_a_prompt_that_leaves_vllm_less_room_than_the_cap_gets_the_room_that_is_left(
+    faults: int, text: str, finish: Finish
+) -> None:
+    def reply(call: Call) -> Reply:
+        return Reply(text="what fits", finish="length")
+
+    with Loopback(faults=[Fault.CONTEXT] * faults, reply=reply) as server:
+        client = client_on(server, "openai", provider=schema.Provider.vllm)
+        done = client.complete(ask())
+        client.close()
+        assert ["max_tokens" in call.body for call in server.calls] == [True, False]
+    assert (done.text, done.finish) == (text, finish)
 
 
 @pytest.mark.parametrize(
