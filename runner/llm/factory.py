@@ -7,6 +7,7 @@ and their vLLM servers, and all of it is closed together.
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -135,6 +136,19 @@ def check_model(model: schema.Model, role: str, *, recipes: Path | None = None) 
     if model.provider is schema.Provider.vllm and model.base_url is None:
         find_program(model, role)
         _check_path(model, role)
+
+
+def load_sdk(model: schema.Model) -> None:
+    """Import what calls to a model need (half a second and more), for a caller who knows a good moment for it."""
+    if model.provider in _SDKS:
+        import_module(_SDKS[model.provider])
+
+
+_SDKS = {
+    schema.Provider.anthropic: "anthropic",
+    schema.Provider.openai: "openai",
+    schema.Provider.vllm: "openai",
+}
 
 
 def check_budget(model: schema.Model, role: str, prices: Mapping[str, schema.Price], budget: schema.Budget) -> None:

@@ -76,8 +76,8 @@ class Ledger:
     def reserve(self, worst: Decimal | None) -> None:
         """Wait until a call that may cost ``worst`` fits beside those in flight, and set that much aside.
 
-        Raises BudgetExceeded when it cannot fit however those end, StorageError when spending or the answer could not be written
-        down.
+        Raises BudgetExceeded when it cannot fit however those end, StorageError when spending cannot be written down,
+        or the answer could not be.
         """
         self.flush()
         if self._spare is not None:

@@ -4,18 +4,19 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any, Literal
 
 from runner.domain.episode import Outcome
+from runner.domain.errors import StorageError
 from runner.phases.base import Context, Watcher
 from runner.phases.work import Stopped
 from runner.pipeline.compile import Step, compile_recipe, run_key
 from runner.pipeline.layout import Outputs, RunFolder
-from runner.pipeline.resources import RunResources, check_requirements
+from runner.pipeline.resources import RunResources, check_requirements, load_sdks
 from runner.schema import Config
 from runner.store.artifacts import Store
 from runner.store.jsonl import write_json
@@ -64,6 +65,7 @@ def run_recipe(recipe: Recipe, *, watcher: Watcher, tracker: Tracker, stop: Even
     todo = [step.name for step in steps if not outputs.store.is_done(step.name, step.fingerprint)]
     check_requirements(config, todo)
     folder.freeze(recipe.text)
+    load_sdks(config, todo)
     with ExitStack() as stack:
         resources = stack.enter_context(RunResources(config, outputs, folder, stop))
         run = _Run(recipe, steps, outputs, folder, resources, _Watchers(watcher, tracker), tracker, stop)
@@ -106,18 +108,16 @@ class _Run:
         )
 
     def go(self, todo: list[str]) -> RunResult:
-        store, error = self._outputs.store, ""
-        status: Status = "failed"
+        store = self._outputs.store
         self._folder.write_state("running", self._steps, store)
         try:
             reports = [self._step(step, store) for step in self._steps]
-            status = "done"
         except BaseException as caught:
-            status = "stopped" if isinstance(caught, KeyboardInterrupt | Stopped) else "failed"
-            error = str(caught) or type(caught).__name__
+            stopped = isinstance(caught, KeyboardInterrupt | Stopped)
+            with suppress(StorageError):  # the cause is worth telling, not that it could not be written down
+                self._close("stopped" if stopped else "failed", str(caught) or type(caught).__name__)
             raise
-        finally:
-            self._close(status, error)
+        self._close("done")
         return RunResult(
             folder=self._folder,
             steps=self._steps,
@@ -126,7 +126,7 @@ class _Run:
             backend=self._resources.backend_name,
         )
 
-    def _close(self, status: Status, error: str) -> None:
+    def _close(self, status: Status, error: str = "") -> None:
         self._tracker.end(status)
         self._folder.write_state(status, self._steps, self._outputs.store, error)
 
@@ -155,8 +155,11 @@ class _Run:
         began = time.monotonic()
         try:
             step.phase.run(context)
-        finally:
-            self._note_attempt(folder, time.monotonic() - began)
+        except BaseException:
+            with suppress(StorageError):  # as above
+                self._note_attempt(folder, time.monotonic() - began)
+            raise
+        self._note_attempt(folder, time.monotonic() - began)
 
     def _note_attempt(self, folder: Path, seconds: float) -> None:
         """Keep what the results themselves do not tell: working time over all attempts, and the kind of sandbox."""

@@ -23,7 +23,7 @@ def append(path: Path, row: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _write(fd, line if _ends_whole(fd) else b"\n" + line)
+            write_whole(fd, line if _ends_whole(fd) else b"\n" + line)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -97,7 +97,8 @@ def unwritable(path: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot write {path}: {error.strerror}; {remedy} and run the same command again")
 
 
-def _write(fd: int, data: bytes) -> None:
+def write_whole(fd: int, data: bytes) -> None:
+    """One ``write`` of all of it. Raises OSError."""
     if os.write(fd, data) != len(data):  # a full disk takes what fits; the rest stays a torn line
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
