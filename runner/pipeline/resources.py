@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event
 
 from runner.llm.base import Client, Completion, Request
-from runner.llm.factory import Clients, check_budget, check_model
+from runner.llm.factory import Clients, check_budget, check_model, load_sdk
 from runner.phases.work import Stopped
 from runner.pipeline.layout import Outputs, RunFolder
 from runner.sandbox.base import Backend
@@ -110,3 +110,13 @@ def check_requirements(config: Config, phases: list[str]) -> None:
             model = getattr(config.models, role)
             check_model(model, role, recipes=share_dir("recipes"))
             check_budget(model, role, config.prices, config.budget)
+
+
+def load_sdks(config: Config, phases: list[str]) -> None:
+    """Import what the phases' model calls need, before the tracker's thread imports MLflow.
+
+    Two imports at once take turns; with this one first, the models already answer during the other.
+    """
+    for phase in phases:
+        if phase in ROLES:
+            load_sdk(getattr(config.models, ROLES[phase]))
