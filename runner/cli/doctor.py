@@ -95,5 +95,5 @@ def _gpus() -> Finding:
 def _extras() -> Iterator[Finding]:
     for module, extra in (("vllm", "train"), ("openrlhf", "train")):
         there = importlib.util.find_spec(module) is not None
-        remedy = "" if there else f"pip install 'endless-terminals[{extra}]' (on a machine without a GPU: [train-cpu])"
+        remedy = "" if there else f"pip install -e '.[{extra}]' in the clone (without a GPU: '.[train-cpu]')"
         yield Finding(module, there or None, "installed" if there else "not installed", remedy)

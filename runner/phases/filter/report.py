@@ -34,8 +34,8 @@ def report(config: Config, folder: Path, fingerprint: str) -> PhaseReport:
         "filter/infra": float(sum(task["infra"] for task in tasks)),
         "filter/mean_turns": fmean(task["mean_turns"] for task in tasks) if tasks else 0.0,
         **{f"filter/{name}": value for name, value in pass_at_k_curve(tasks).items()},
-        **{f"filter/end/{end}": float(ends[end]) for end in EndReason},
         **spend_metrics("filter", config.models.solver, config.prices, _spent(folder)),
+        **{f"filter/end/{end}": float(ends[end]) for end in EndReason},
     }
     return PhaseReport(
         phase="filter",

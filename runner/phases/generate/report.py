@@ -45,8 +45,8 @@ def report(config: Config, folder: Path, fingerprint: str) -> PhaseReport:
         "generate/kept": float(len(kept)),
         "generate/keep_rate": len(kept) / len(ended) if ended else 0.0,
         "generate/repaired": float(sum(any(n > 1 for n in r.rounds.values()) for r in kept)),
-        **{f"generate/dropped/{reason}": float(counts[reason]) for reason in Reason if reason is not Reason.KEPT},
         **spend_metrics("generate", config.models.generator, config.prices, spent),
+        **{f"generate/dropped/{reason}": float(counts[reason]) for reason in Reason if reason is not Reason.KEPT},
     }
     return PhaseReport(
         phase="generate",

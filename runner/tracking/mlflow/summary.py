@@ -21,7 +21,7 @@ def describe(run: RunInfo, reports: Iterable[PhaseReport]) -> str:
     parts = [
         str(run.config.get("description") or "").strip(),
         "\n".join(phases) or "No phase is finished yet.",
-        f"Look closer on the machine that made it: `endless show {run.folder.name}`",
+        f"Look closer on the machine that made it: `endless show run {run.folder.name}`",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -40,9 +40,12 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _figures(report: PhaseReport) -> str:
-    """The figures people ask for first, without the phase's name; then others, in the phase's own order."""
+    """The figures people ask for first, without the phase's name; then others, in the phase's own order.
+
+    Breakdowns (``dropped/leak``) are left to the metrics.
+    """
     named = {name.removeprefix(f"{report.phase}/"): value for name, value in report.metrics.items()}
-    ranked = sorted(named, key=_rank)[:_HEADLINES]
+    ranked = sorted((name for name in named if "/" not in name), key=_rank)[:_HEADLINES]
     return " · ".join(f"{name.replace('_', ' ')} **{_number(named[name])}**" for name in ranked)
 
 
