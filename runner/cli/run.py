@@ -1,13 +1,16 @@
 """``endless run RECIPE [key=value ...]``."""
 
 import argparse
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from types import FrameType
+from typing import NoReturn
 
 from rich.console import Console
 
@@ -50,8 +53,17 @@ def run_one(config: Config, composition: Composition, screen: Console) -> int:
         except Stopped as stopped:
             screen.print("stopped; run the same command again to go on")
             raise KeyboardInterrupt from stopped
+        except KeyboardInterrupt:
+            _leave_at_once(screen)
     print_summary(screen, config, result)
     return 0
+
+
+def _leave_at_once(screen: Console) -> NoReturn:
+    """Threads may still wait for a model's answer, for minutes, and an ordinary exit would wait for them."""
+    screen.print("ended at once: answers still on their way are lost; run the same command again to go on")
+    sys.stdout.flush()
+    os._exit(130)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ An item is pure and may be run again: what it already paid for is in the journal
 
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
@@ -44,27 +44,46 @@ def run_all(
 
     An InfraError is retried with back-off and then becomes ``Lost``. When as many items in a row are lost as there
     are workers (at least four), the trouble is general and is raised instead of losing the rest one by one. Any other
-    exception ends the work: items in hand are waited for, then it is raised. Raises Stopped when ``stop`` was set.
+    exception ends the work: items in hand are waited for, then it is raised; only after a KeyboardInterrupt (a second
+    Ctrl-C) they are left alone. Raises Stopped when ``stop`` was set.
     """
-    queue = iter(items)
+    pool = ThreadPoolExecutor(executor.workers, thread_name_prefix="worker")
+    patient = True
+    try:
+        _feed(pool, iter(items), _retrying(work, executor, stop), on_end, executor.workers, stop)
+    except KeyboardInterrupt:
+        patient = False
+        raise
+    finally:
+        pool.shutdown(wait=patient, cancel_futures=True)
+
+
+def _feed(
+    pool: ThreadPoolExecutor,
+    queue: Iterator[T],
+    work: Callable[[T], R | Lost],
+    on_end: Callable[[T, R | Lost], None],
+    workers: int,
+    stop: Event,
+) -> None:
+    """Keep ``workers`` items in hand until none is left."""
     lost_in_a_row = 0
-    retrying = _retrying(work, executor, stop)
-    with ThreadPoolExecutor(executor.workers, thread_name_prefix="worker") as pool:
-        hand: dict[Future[R | Lost], T] = {pool.submit(retrying, i): i for i in islice(queue, executor.workers)}
-        try:
-            while hand:
-                ended, _ = wait(hand, return_when=FIRST_COMPLETED)
-                for future in ended:
-                    item, result = hand.pop(future), future.result()
-                    on_end(item, result)
-                    lost_in_a_row = lost_in_a_row + 1 if isinstance(result, Lost) else 0
-                    if isinstance(result, Lost) and lost_in_a_row >= max(4, executor.workers):
-                        raise InfraError(f"{lost_in_a_row} items in a row were lost; the last one: {result.cause}")
-                if stop.is_set():
-                    raise Stopped("interrupted")
-                hand |= {pool.submit(retrying, i): i for i in islice(queue, len(ended))}
-        finally:
-            _drain(hand, on_end)
+    hand: dict[Future[R | Lost], T] = {pool.submit(work, i): i for i in islice(queue, workers)}
+    try:
+        while hand:
+            ended, _ = wait(hand, return_when=FIRST_COMPLETED)
+            for future in ended:
+                item, result = hand.pop(future), future.result()
+                on_end(item, result)
+                lost_in_a_row = lost_in_a_row + 1 if isinstance(result, Lost) else 0
+                if isinstance(result, Lost) and lost_in_a_row >= max(4, workers):
+                    raise InfraError(f"{lost_in_a_row} items in a row were lost; the last one: {result.cause}")
+            if stop.is_set():
+                raise Stopped("interrupted")
+            hand |= {pool.submit(work, i): i for i in islice(queue, len(ended))}
+    except Exception:
+        _drain(hand, on_end)
+        raise
 
 
 def _drain(hand: dict[Future[R | Lost], T], on_end: Callable[[T, R | Lost], None]) -> None:

@@ -112,10 +112,13 @@ class _Run:
         self._folder.write_state("running", self._steps, store)
         try:
             reports = [self._step(step, store) for step in self._steps]
+        except KeyboardInterrupt:  # a second Ctrl-C: nobody waits for the tracker
+            self._folder.write_state("stopped", self._steps, store)
+            raise
         except BaseException as caught:
-            stopped = isinstance(caught, KeyboardInterrupt | Stopped)
             with suppress(StorageError):  # the cause is worth telling, not that it could not be written down
-                self._close("stopped" if stopped else "failed", str(caught) or type(caught).__name__)
+                status: Status = "stopped" if isinstance(caught, Stopped) else "failed"
+                self._close(status, str(caught) or type(caught).__name__)
             raise
         self._close("done")
         return RunResult(

@@ -1,6 +1,7 @@
 """Many items, retries, clean stops."""
 
 import threading
+import time
 
 import pytest
 
@@ -84,6 +85,22 @@ def test_a_stop_starts_nothing_new_and_keeps_what_ended():
         run_all(range(1000), work, ended.__setitem__, executor=QUICK, stop=stop)
     assert 5 in ended
     assert len(ended) < 50
+
+
+def test_a_second_ctrl_c_waits_for_nothing_that_is_in_hand():
+    gate = threading.Event()
+
+    def work(n):
+        return n if n == 0 else gate.wait(30)
+
+    def on_end(item, result):
+        raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_all(range(8), work, on_end, executor=QUICK, stop=threading.Event())
+    assert time.monotonic() - began < 10
+    gate.set()
 
 
 def test_a_stop_ends_a_retry_at_once():
