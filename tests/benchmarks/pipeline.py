@@ -113,7 +113,7 @@ def measure(load: Load) -> Result:
     with tempfile.TemporaryDirectory(prefix="endless-benchmark-") as folder, _model(load.latency) as model:
         words = [sys.executable, "-m", "runner.cli", "run", str(HERE / "recipe.yaml"), *load.words(model.address)]
         began = time.monotonic()
-        cpu = _command(words, Path(folder))
+        cpu = command(words, Path(folder))
         seconds = time.monotonic() - began
         _check(load, Path(folder))
         seen = model.stop()
@@ -135,7 +135,7 @@ def _result(load: Load, began: float, seconds: float, cpu: float, seen: dict[str
     )
 
 
-def _command(words: Sequence[str], folder: Path) -> float:
+def command(words: Sequence[str], folder: Path) -> float:
     """Run a command to its end; its user and system seconds, those of the programs it waited for included."""
     with (folder / "output").open("w+") as output:
         process = subprocess.Popen(words, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
