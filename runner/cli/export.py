@@ -53,4 +53,6 @@ def _from_run(run: Run) -> dict[str, Iterable[Task]]:
     if folder is None or not (folder / "split.json").exists():
         raise UserError(f"run {run.name} has no dataset yet; name the task folders to export, or finish the run")
     split = json.loads((folder / "split.json").read_text(encoding="utf-8"))
+    if not split["train"] and not split["dev"]:
+        raise UserError(f"the dataset of run {run.name} is empty; `endless show run {run.name}` says why")
     return {name: (read_task(folder / "tasks" / task) for task in split[name]) for name in ("train", "dev")}

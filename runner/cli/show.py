@@ -11,7 +11,7 @@ from rich.table import Table
 
 from runner.cli.console import console
 from runner.cli.runs import Run, all_runs, find_episode, find_run, find_task_folder
-from runner.cli.summary import attrition_table, pass_line, phases_table, tasks_table
+from runner.cli.summary import attrition_table, phases_table, print_tasks, why_empty
 from runner.domain.episode import Episode, Outcome, Turn
 from runner.domain.errors import UserError
 from runner.domain.task import Task
@@ -63,8 +63,9 @@ def show_run(screen: Console, run: Run) -> None:
     if "generate" in reports:
         screen.print(attrition_table(reports["generate"]))
     if "filter" in reports:
-        screen.print(tasks_table(reports["filter"], reports.get("generate"), limit=1000))
-        screen.print(pass_line(reports["filter"]))
+        print_tasks(screen, reports["filter"], reports.get("generate"), limit=1000)
+    if empty := why_empty(reports):
+        screen.print(f"\n[yellow]{empty}[/]", soft_wrap=True)
     screen.print(f"\n{run.folder.path}", soft_wrap=True)
 
 

@@ -3,10 +3,11 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from runner.pipeline import RunResult
@@ -20,8 +21,9 @@ def print_summary(screen: Console, config: Config, result: RunResult) -> None:
     if "generate" in reports:
         screen.print(attrition_table(reports["generate"]))
     if "filter" in reports:
-        screen.print(tasks_table(reports["filter"], reports.get("generate")))
-        screen.print(pass_line(reports["filter"]))
+        print_tasks(screen, reports["filter"], reports.get("generate"))
+    if empty := why_empty(reports):
+        screen.print(f"\n[yellow]{empty}[/]", soft_wrap=True)
     sandboxes = {report.tags.get("endless.sandbox", "") for report in result.reports} - {""}
     if sandboxes:
         screen.print(f"sandboxes: {', '.join(sorted(sandboxes))}")
@@ -81,6 +83,34 @@ def attrition_table(report: PhaseReport) -> Table:
     return table
 
 
+def why_empty(reports: Mapping[str, PhaseReport]) -> str | None:
+    """What it means that a run made nothing to train on, and what to look at; None when it made something."""
+    first = next(
+        (name for name in ("generate", "filter", "dataset") if name in reports and not _made(reports[name])), ""
+    )
+    if first == "generate":
+        records = escape(str(reports[first].folder / "records.jsonl"))
+        return f"No draw became a task, so there is nothing to train on. What was wrong with each: {records}"
+    if first == "filter":
+        return "The filter kept no task, so there is nothing to train on: see filter.keep, or try another solver."
+    if first == "dataset":
+        return "Every kept task was refused, so there is nothing to train on: see dataset.max_prompt_tokens."
+    return None
+
+
+def _made(report: PhaseReport) -> float:
+    """How many tasks a phase passed on."""
+    m = report.metrics
+    return m["dataset/train"] + m["dataset/dev"] if report.phase == "dataset" else m[f"{report.phase}/kept"]
+
+
+def print_tasks(screen: Console, report: PhaseReport, generated: PhaseReport | None, limit: int = 25) -> None:
+    """The tasks and the solver's pass@k; nothing where the filter had no task to try."""
+    if report.tables["tasks"]:
+        screen.print(tasks_table(report, generated, limit))
+        screen.print(pass_line(report))
+
+
 def tasks_table(report: PhaseReport, generated: PhaseReport | None, limit: int = 25) -> Table:
     """One row a task: passes, turns, how its episodes ended."""
     labels = _labels(generated)
@@ -113,7 +143,8 @@ def _print_next(screen: Console, config: Config, result: RunResult) -> None:
     outputs = "" if config.outputs == "outputs" else f" --outputs {config.outputs}"
     first = next((row["task"] for r in result.reports if r.phase == "filter" for row in r.tables["tasks"]), "")
     program = _program()
-    screen.print(f"\nlook closer:\n  {program} show episode {first}/0{outputs}", markup=False)
+    what = f"episode {first}/0" if first else "run"
+    screen.print(f"\nlook closer:\n  {program} show {what}{outputs}", markup=False)
     screen.print(f"  {program} ui{outputs}", markup=False)
     screen.print(f"everything of this run: {result.folder.path}", soft_wrap=True)
 
