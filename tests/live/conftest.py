@@ -8,13 +8,13 @@ from support.endless import Workplace
 from runner.schema import Sandbox
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def docker_words(docker_settings: Sandbox) -> tuple[str, ...]:
     network = "null" if docker_settings.build_network is None else docker_settings.build_network
     return ("sandbox=docker", f"sandbox.address={docker_settings.address}", f"sandbox.build_network={network}")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def local_words(local_ok: str) -> tuple[str, ...]:
     return ("sandbox=local",)
 

@@ -22,11 +22,6 @@ VARIANTS = ("nothing", "scenario", "complexity")
 
 
 @pytest.fixture(scope="module")
-def local_words(local_ok: str) -> tuple[str, ...]:
-    return ("sandbox=local",)
-
-
-@pytest.fixture(scope="module")
 def ablation(tmp_path_factory: pytest.TempPathFactory, local_words: tuple[str, ...]) -> Workplace:
     """A workplace in which the quickstart was run and then the taxonomy's ablation."""
     place = Workplace(tmp_path_factory.mktemp("ablation") / "work", local_words)
