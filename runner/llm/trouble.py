@@ -31,6 +31,12 @@ _REFUSED = re.compile(r"content_filter|content_policy|invalid_prompt|content man
 _NO_CREDIT = re.compile(r"insufficient_quota|credit balance is too low|billing_hard_limit", re.IGNORECASE)
 _REASONING = re.compile(r"max_completion_tokens|unsupported[^.]*temperature|temperature[^.]*unsupported", re.IGNORECASE)
 
+_CAP = re.compile(
+    r"max_(completion_)?tokens\b.{0,60}(cannot be greater|too large|> \d)|supports at most \d+ completion tokens",
+    re.IGNORECASE,
+)
+"""The cap on a reply is over what the model can ever give: vLLM, OpenAI and Anthropic, in this order."""
+
 
 class Garbage(Exception):
     """A reply that is not one: cut JSON, an HTML page, no choices, no usage. Retried like a 5xx."""
@@ -130,9 +136,14 @@ def _bad_request(text: str, said: str, status: int, to: Endpoint) -> Finish | En
         return Finish.CONTEXT
     if _REFUSED.search(text):
         return Finish.REFUSAL
+    return RecipeError(f"{to.where} refused the request ({status}: {said}); {_remedy(text, to.role)}")
+
+
+def _remedy(text: str, role: str) -> str:
+    if _CAP.search(text):
+        return "lower generate.max_tokens or agent.turn_tokens, or give the model more room (vLLM: --max-model-len)"
     keys = "name, temperature, reasoning, reasoning_effort or extra_body"
-    hint = "reasoning=true" if _REASONING.search(text) else keys
-    return RecipeError(f"{to.where} refused the request ({status}: {said}); check models.{to.role}: {hint}")
+    return f"check models.{role}: {'reasoning=true' if _REASONING.search(text) else keys}"
 
 
 def _said(error: Any) -> str:
@@ -141,5 +152,6 @@ def _said(error: Any) -> str:
     detail = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(detail, dict):
         words = [str(detail[key]) for key in ("code", "type", "message", "detail") if detail.get(key)]
+        words = [word for word in words if word != str(error.status_code)]
         return ": ".join(words) or str(detail)
     return str(detail or error.message)

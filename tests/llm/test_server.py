@@ -1,5 +1,6 @@
 """``vllm serve`` as a process of ours, played by the loopback server: started once, awaited, never left behind."""
 
+import json
 import subprocess
 import sys
 import time
@@ -102,6 +103,13 @@ def test_a_missing_program_says_how_to_get_it(tmp_path: Path) -> None:
         server.address()
 
 
+def test_the_cpu_builds_broken_program_is_recognised(tmp_path: Path) -> None:
+    shell = ["/bin/sh", "-c", "echo 'PackageNotFoundError: No package metadata was found for vllm'; exit 1"]
+    server = VllmServer(model(command=shell), tmp_path / "log")
+    with pytest.raises(RecipeError, match=r"the CPU build has no working `vllm serve`, see configs/llm/vllm\.yaml"):
+        server.address()
+
+
 def test_the_environment_of_the_recipe_reaches_the_server(tmp_path: Path) -> None:
     shell = ["/bin/sh", "-c", 'echo "level=$VLLM_LOGGING_LEVEL"; exit 3']
     server = VllmServer(model(command=shell, env={"VLLM_LOGGING_LEVEL": "DEBUG"}), tmp_path / "log")
@@ -115,7 +123,7 @@ def test_kill_9_of_the_runner_leaves_no_server_behind(tmp_path: Path) -> None:
     # The stand-in runs below a shell that ignores TERM, as a server's worker processes may.
     stubborn = ["/bin/sh", "-c", f"trap '' TERM; {' '.join(STAND_IN)} \"$@\" & wait; wait", mark]
     owner = Path(__file__).parents[1] / "support" / "lifeline_owner.py"
-    command = [sys.executable, str(owner), str(tmp_path / "log"), *stubborn]
+    command = [sys.executable, str(owner), str(tmp_path / "log"), "tiny", json.dumps({"command": stubborn})]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
