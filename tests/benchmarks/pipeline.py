@@ -1,10 +1,9 @@
 """How much time and CPU the runner itself takes: the whole pipeline on a model that answers after a fixed time.
 
     python tests/benchmarks/pipeline.py [--sandbox null|docker|local] [--tasks 64] [--concurrency 16] [--latency 0.5]
-        [--repeat 3] [key=value ...]
+        [--tracking off,sqlite] [--repeat 3] [key=value ...]
 
-Each repetition is one ``endless run`` in a process and a folder of its own, with tracking off and with the SQLite
-store. Below the aim of 1.15 it is the models that a run waits for, not us.
+Each repetition is one ``endless run`` in a process and a folder of its own. Below the aim of 1.15 it is the models that a run waits for, not us.
 
 **Ideal time** is what no schedule can beat. Per phase it is latency * max(chain, ceil(calls / concurrency)), where
 chain is the number of calls of one item that wait for each other: 3 for a draw (describe, environment, final test), 4
@@ -94,7 +93,7 @@ def main() -> None:
     arguments = _arguments()
     screen = Console(width=120)
     results = []
-    for tracking in ("off", "sqlite"):
+    for tracking in arguments.tracking.split(","):
         load = Load(
             sandbox=arguments.sandbox,
             tracking=tracking,
@@ -158,23 +157,27 @@ class _Model:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout
         self._process = process
+        self._seen: dict[str, Any] = {}
         self.address = process.stdout.readline().strip()
 
     def stop(self) -> dict[str, Any]:
-        """End it; what it saw."""
-        said, _ = self._process.communicate()
-        seen: dict[str, Any] = json.loads(said)
-        return seen
+        """End it, by ending its standard input; what it saw. Idempotent."""
+        if not self._seen:
+            said, _ = self._process.communicate()
+            self._seen = json.loads(said)
+        return self._seen
 
 
 @contextmanager
 def _model(latency: float) -> Iterator[_Model]:
     words = [sys.executable, str(HERE / "model_server.py"), str(latency)]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
-    with subprocess.Popen(
-        words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:  # leaving closes its standard input, which ends it
-        yield _Model(process)
+    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        model = _Model(process)
+        try:
+            yield model
+        finally:
+            model.stop()
 
 
 def _table(results: Sequence[Result], repeat: int) -> Table:
@@ -217,6 +220,7 @@ def _rows(results: Sequence[Result]) -> dict[str, list[str]]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sandbox", default="null", choices=("null", "docker", "local"))
+    parser.add_argument("--tracking", default="off,sqlite", help="options of the recipe's group, one column each")
     parser.add_argument("--tasks", type=int, default=64)
     parser.add_argument("--concurrency", type=int, default=16, help="model calls in flight at most")
     parser.add_argument("--latency", type=float, default=0.5, help="seconds of every model call")
