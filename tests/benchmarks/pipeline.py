@@ -3,7 +3,8 @@
     python tests/benchmarks/pipeline.py [--sandbox null|docker|local] [--tasks 64] [--concurrency 16] [--latency 0.5]
         [--tracking off,sqlite] [--repeat 3] [key=value ...]
 
-Each repetition is one ``endless run`` in a process and a folder of its own. Below the aim of 1.15 it is the models that a run waits for, not us.
+Each repetition is one ``endless run`` in a process and a folder of its own. Below the aim of 1.15 it is the models that
+a run waits for, not us.
 
 **Ideal time** is what no schedule can beat. Per phase it is latency * max(chain, ceil(calls / concurrency)), where
 chain is the number of calls of one item that wait for each other: 3 for a draw (describe, environment, final test), 4
