@@ -115,8 +115,8 @@ def _check_losses(config: Config, book: Book, lost_of: int) -> None:
     if len(book.lost) > config.executor.infra_share * lost_of:
         cause = next(iter(book.lost.values()))
         raise Incomplete(
-            f"{len(book.lost)} of {lost_of} episodes were lost to infrastructure trouble ({cause}); "
-            "run the same command again to retry them"
+            f"{len(book.lost)} of {lost_of} episodes were lost to infrastructure trouble; "
+            f"run the same command again to retry them. The first: {cause}"
         )
 
 

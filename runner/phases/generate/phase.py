@@ -134,8 +134,8 @@ def _lost_records(config: Config, lost: dict[int, str]) -> list[DrawRecord]:
     if len(lost) > config.executor.infra_share * config.generate.draws:
         cause = next(iter(lost.values()))
         raise Incomplete(
-            f"{len(lost)} of {config.generate.draws} draws were lost to infrastructure trouble ({cause}); "
-            "run the same command again to retry them"
+            f"{len(lost)} of {config.generate.draws} draws were lost to infrastructure trouble; "
+            f"run the same command again to retry them. The first: {cause}"
         )
     return [
         DrawRecord(

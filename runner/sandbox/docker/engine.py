@@ -155,9 +155,17 @@ def trouble(doing: str, address: str) -> Iterator[None]:
 
 def describe(doing: str, address: str, error: BaseException) -> str:
     """One line: what could not be done, why, and what to do about it."""
-    cause = str(getattr(error, "explanation", None) or error).strip().splitlines()
+    cause = str(getattr(error, "explanation", None) or _system_error(error) or error).strip().splitlines()
     reason = cause[0] if cause else type(error).__name__
     return f"The container engine at {address} could not {doing}: {reason}. {_remedy(reason, error)}"
+
+
+def _system_error(error: BaseException) -> str:
+    """What the operating system said, if that is at the bottom of it: the SDK wraps it several times over."""
+    for inner in (*error.args, error.__cause__):
+        if isinstance(inner, BaseException) and (found := _system_error(inner)):
+            return found
+    return str(getattr(error, "strerror", None) or "")
 
 
 def _remedy(reason: str, error: BaseException) -> str:
