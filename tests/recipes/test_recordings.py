@@ -13,7 +13,7 @@ from runner.llm.recording import Reply, draw_of, order, read_file
 from runner.phases.generate import describe
 from runner.phases.generate.reasons import Reason
 from runner.phases.generate.repair import Reject
-from runner.phases.generate.reply import ReplyError, check_test_file, sections
+from runner.phases.generate.reply import ReplyError, sections
 from runner.schema import Agent, Generate
 from runner.share import share_dir
 
@@ -148,11 +148,11 @@ def test_draw_5_repeats_draw_0_and_no_other_two_are_alike():
 def test_environments_and_final_tests_have_their_sections(draw):
     for text in texts(draw, "environment"):
         found = sections(text, ("setup", "initial_test"), ("start",))
-        check_test_file("initial_test", found["initial_test"])
+        compile(found["initial_test"], "initial_test", "exec")
         assert "set -euo pipefail" in found["setup"]
         assert ("start" in found) == (draw == 2)
     for text in texts(draw, "final"):
-        check_test_file("final_test", sections(text, ("final_test",))["final_test"])
+        compile(sections(text, ("final_test",))["final_test"], "final_test", "exec")
 
 
 @pytest.mark.parametrize("draw", DRAWS)
