@@ -319,13 +319,23 @@ def interrupt(real: Workplace, file: str) -> None:
         assert_nothing_paid_twice(real, server)
 
 
-def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path, local_words: tuple[str, ...]) -> None:
-    place = Workplace(tmp_path / "work", local_words)
+@pytest.mark.parametrize("backend", ["local", "docker"])
+def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path, request: pytest.FixtureRequest, backend: str) -> None:
+    place = Workplace(tmp_path / "work", request.getfixturevalue(f"{backend}_words"))
+    hung: list[bytes] = []
+
+    def fault_for(raw: bytes) -> Fault:
+        """The solver gets no answer, so that its sandboxes are open."""
+        if b"<command>" not in raw:
+            return Fault.NONE
+        hung.append(raw)
+        return Fault.HANG
+
     with quickstart_server() as server:
+        server.fault_for = fault_for  # type: ignore[method-assign]
         words = [*SMALL, *live_overrides(server.openai_url)]
-        server.faults = [Fault.HANG] * 1000
         with started(place, *words) as process:
-            wait_until(lambda: len(server.calls) >= 4, process)
+            wait_until(lambda: len(hung) >= 4, process)
             os.killpg(process.pid, signal.SIGINT)
             time.sleep(1)
             assert process.poll() is None, "calls in flight are waited for"
@@ -337,6 +347,7 @@ def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path, local_words: tuple[str,
     assert "ended at once" in printed
     assert "Traceback" not in printed
     assert processes_of(place.folder) == []
+    assert containers_of(place) == []
 
 
 # The provider, and the engine.
