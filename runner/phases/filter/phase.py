@@ -23,6 +23,13 @@ from runner.schema import Config
 from runner.store.jsonl import append, read_lines, write_rows
 from runner.store.tasks import read_task
 
+TURNS = 6
+PROMPT_TOKENS = 800
+TOKENS_PER_TURN = 350
+OUTPUT_TOKENS = 150
+"""Rough, for estimates: the quickstart's episodes have 5.6 turns, a prompt of 700 to 900 tokens and grow by about 200
+tokens a turn, 64 of them written. Models that think aloud write more than its recorded replies do."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -75,13 +82,12 @@ class FilterPhase:
     report = staticmethod(make_report)
 
     def estimate(self, config: Config, items: int) -> Estimate:
-        """An episode of a strong solver takes about 7 turns (the mean of live runs); each turn reads all before it."""
-        episodes, turns = items * config.filter.n, min(7, config.agent.max_turns)
+        episodes, turns = items * config.filter.n, min(TURNS, config.agent.max_turns)
         return Estimate(
             calls=episodes * config.agent.max_turns,
             likely_calls=episodes * turns,
-            input_tokens=episodes * sum(700 + 450 * turn for turn in range(turns)),
-            output_tokens=episodes * turns * 180,
+            input_tokens=episodes * sum(PROMPT_TOKENS + TOKENS_PER_TURN * turn for turn in range(turns)),
+            output_tokens=episodes * turns * OUTPUT_TOKENS,
         )
 
     def _run_episodes(self, context: Context, tasks: list[Path]) -> Book:
