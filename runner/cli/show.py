@@ -84,6 +84,7 @@ def show_task(screen: Console, task: Task) -> None:
         ("hidden: truth", task.truth, "text"),
         ("hidden: tests/test_initial_state.py", task.initial_test, "python"),
         ("hidden: tests/test_final_state.py", task.final_test, "python"),
+        ("hidden: tests/test.sh", task.verifier_script, "bash"),
         ("hidden: solution/solve.sh", task.solution, "bash"),
     ):
         if text.strip():

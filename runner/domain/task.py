@@ -50,7 +50,11 @@ class Task:
     instruction: str
     environment: Environment
     final_test: str
-    """A pytest file that passes only when the task is solved."""
+    """A pytest file that passes only when the task is solved; empty where ``verifier_script`` decides."""
+    verifier_script: str = ""
+    """An imported Harbor task's ``tests/test.sh``, where it has no pytest file: a script that writes a reward."""
+    test_files: Mapping[str, bytes] = field(default_factory=dict)
+    """What else lies beside an imported task's tests, data say: path relative to the tests -> content. Privileged."""
     initial_test: str = ""
     """A pytest file that passes on the untouched environment; empty for imported tasks without one."""
     truth: str = ""

@@ -61,6 +61,10 @@ class Reason(StrEnum):
     """The verifier ended without a report: something killed it."""
     NO_SPACE = "no_space"
     """The sandbox's disk was too full to put the test on it."""
+    LOW_REWARD = "low_reward"
+    """An imported verifier gave less than the full reward (``harbor_verifier``)."""
+    NO_REWARD = "no_reward"
+    """An imported verifier left no reward, or none that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +80,8 @@ class Verdict:
     """Tests that failed when called."""
     errors: int = 0
     """Failed fixtures and files that could not be collected."""
+    reward: float | None = None
+    """The reward that an imported verifier wrote, from 0 to 1; None where pytest decided, or where it wrote none."""
     log: str = ""
     """The end of pytest's output, without times and temporary names: equal results have equal logs."""
 
@@ -108,12 +114,15 @@ def verify(
         "seconds": timeout,
         "log_bytes": LOG_BYTES,
     }
-    result = _execute(sandbox, grader, payload, timeout + GRACE_SECONDS, role)
+    result = execute(sandbox, grader, "boot.py", payload, seconds=timeout + GRACE_SECONDS, role=role)
     return _judge(sandbox, grader, nonce.encode(), result)
 
 
-def _execute(sandbox: Sandbox, grader: Path, payload: Mapping[str, Any], seconds: float, role: Role) -> ExecResult:
-    boot = Path(__file__).with_name("boot.py").read_bytes()
+def execute(
+    sandbox: Sandbox, grader: Path, program: str, payload: Mapping[str, Any], *, seconds: float, role: Role
+) -> ExecResult:
+    """Run ``program``, a file of this package, on the grader's Python; it reads ``payload``. Raises EngineError."""
+    boot = Path(__file__).with_name(program).read_bytes()
     blocks = (boot, json.dumps(payload).encode())
     stdin = b"".join(b"%d\n%s" % (len(block), block) for block in blocks)
     argv = [*python_argv(grader), "-c", _LOADER, str(grader)]
@@ -122,6 +131,19 @@ def _execute(sandbox: Sandbox, grader: Path, payload: Mapping[str, Any], seconds
 
 def _judge(sandbox: Sandbox, grader: Path, nonce: bytes, result: ExecResult) -> Verdict:
     """Turn what came back into a verdict. Raises EngineError."""
+    report = read_report(sandbox, grader, nonce, result)
+    if isinstance(report, Verdict):
+        return report
+    reason = Reason(report["reason"])
+    counts = {name: int(report[name]) for name in ("collected", "passed", "failed", "errors")}
+    if reason is Reason.PASSED and not _whole(result, report, counts):
+        reason = Reason.CRASH
+    outcome = Outcome.PASS if reason is Reason.PASSED else Outcome.FAIL
+    return Verdict(outcome=outcome, reason=reason, log=str(report["log"]), **counts)
+
+
+def read_report(sandbox: Sandbox, grader: Path, nonce: bytes, result: ExecResult) -> Verdict | dict[str, Any]:
+    """What the program in the sandbox reported, or the verdict on one that did not. Raises EngineError."""
     lines = [line.removeprefix(nonce) for line in result.output.splitlines() if line.startswith(nonce)]
     if b"ready" not in lines:
         said = result.output[-500:].decode("utf-8", "replace").strip()
@@ -130,13 +152,8 @@ def _judge(sandbox: Sandbox, grader: Path, nonce: bytes, result: ExecResult) -> 
         _check_health(sandbox, grader)
         reason = Reason.TIMEOUT if result.timed_out else Reason.CRASH
         return Verdict(outcome=Outcome.FAIL, reason=reason, log=f"The verifier ended without a report ({reason}).")
-    report = json.loads(lines[1])
-    reason = Reason(report["reason"])
-    counts = {name: int(report[name]) for name in ("collected", "passed", "failed", "errors")}
-    if reason is Reason.PASSED and not _whole(result, report, counts):
-        reason = Reason.CRASH
-    outcome = Outcome.PASS if reason is Reason.PASSED else Outcome.FAIL
-    return Verdict(outcome=outcome, reason=reason, log=str(report["log"]), **counts)
+    report: dict[str, Any] = json.loads(lines[1])
+    return report
 
 
 def _whole(result: ExecResult, report: Mapping[str, Any], counts: Mapping[str, int]) -> bool:

@@ -1,7 +1,7 @@
 """The work behind ``endless tasks check``: is a task, ours or anyone's, sound?
 
-Sound is: its environment builds, its initial test passes there, its final test fails there, and passes once the
-oracle (if there is one) has run. Each of the three runs in a sandbox of its own.
+Sound is: its environment builds, its initial test passes there, its final test (or an imported verifier's script) fails
+there, and passes once the oracle (if there is one) has run. Each of the three runs in a sandbox of its own.
 """
 
 import logging
@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 from runner.domain.episode import Outcome
 from runner.domain.errors import EngineError, InfraError, MissingRequirement, StorageError, TaskFormatError, UserError
 from runner.domain.task import Task
+from runner.grading.dockerfile import last_user
+from runner.grading.grade import grade
 from runner.grading.oracle import run_oracle
 from runner.grading.verify import Reason, Verdict, verify
 from runner.sandbox.base import Backend, BuildFailure, Image, Role
@@ -29,7 +31,7 @@ T = TypeVar("T")
 
 _TAIL = 500
 """Characters of a log that a reason quotes."""
-_RIGHT_FAILURES = (Reason.ASSERTION, Reason.ERROR, Reason.FIXTURE_ERROR)
+_RIGHT_FAILURES = (Reason.ASSERTION, Reason.ERROR, Reason.FIXTURE_ERROR, Reason.LOW_REWARD)
 """How a final test may fail where nothing was done. Others' tests often open a file that is not there yet."""
 _MISSING_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '([^']+)'")
 
@@ -179,32 +181,34 @@ class _Check:
     def _tests(self, image: Image) -> None:
         task = self.task
         if task.initial_test:
-            verdict = self._verdict("initial", image, task.initial_test)
+            verdict = self._verdict("initial", image)
             self.findings.set(
                 "initial",
                 verdict.outcome,
                 _unless_passed(verdict, "the initial test fails on the untouched environment"),
             )
-        verdict = self._verdict("final", image, task.final_test)
+        verdict = self._verdict("final", image)
         self.findings.set("final", verdict.outcome, _final_reason(verdict))
         if task.solution:
-            verdict = self._verdict("oracle", image, task.final_test, task.solution)
+            verdict = self._verdict("oracle", image)
             self.findings.set(
                 "oracle", verdict.outcome, _unless_passed(verdict, "the final test fails after the oracle")
             )
 
-    def _verdict(self, step: str, image: Image, test: str, solution: str = "") -> Verdict:
-        """A test's verdict in a fresh sandbox, after the solution if there is one. Raises InfraError."""
+    def _verdict(self, step: str, image: Image) -> Verdict:
+        """A step's verdict in a fresh sandbox. Raises InfraError."""
         self.findings.step = step
-        limits, role = self.task.limits, verifier_role(self.task)
-
+        task, backend, role = self.task, self.backend, verifier_role(self.task)
         images = [image]
 
         def attempt() -> Verdict:
-            with self.backend.start(images.pop() if images else self._rebuild()) as sandbox:
-                if solution:
-                    run_oracle(sandbox, solution, timeout=limits.agent_seconds)
-                return verify(sandbox, self.backend.grader, test, timeout=limits.verifier_seconds, role=role)
+            with backend.start(images.pop() if images else self._rebuild()) as sandbox:
+                if step == "initial":
+                    seconds = task.limits.verifier_seconds
+                    return verify(sandbox, backend.grader, task.initial_test, timeout=seconds, role=role)
+                if step == "oracle":
+                    run_oracle(sandbox, task.solution, timeout=task.limits.agent_seconds)
+                return grade(task, sandbox, backend, role=role)
 
         return self.patience.call(attempt)
 
@@ -236,13 +240,7 @@ def verifier_role(task: Task) -> Role:
     no agent has run in the sandboxes of a check, so there is nobody to be safe from."""
     if task.environment.context is None:
         return Role.ROOT
-    user = "root"
-    for line in (task.environment.context / "Dockerfile").read_text("utf-8", "replace").splitlines():
-        word, _, rest = line.strip().partition(" ")
-        if word.upper() == "FROM":
-            user = "root"
-        elif word.upper() == "USER":
-            user = rest.strip().partition(":")[0]
+    user = last_user((task.environment.context / "Dockerfile").read_text("utf-8", "replace"))
     return Role.ROOT if user in ("root", "0") else Role.AGENT
 
 

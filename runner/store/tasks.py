@@ -4,7 +4,7 @@
       instruction.md                what the agent sees
       task.toml                     limits; [metadata]: labels, draw, provenance
       environment/setup.sh          how the sandbox is made; start.sh when it has services
-      tests/test_final_state.py     the verifier; test_initial_state.py
+      tests/test_final_state.py     the verifier; test_initial_state.py; of some imported tasks test.sh, and data files
       solution/solve.sh             an oracle, when there is one
       private/truth.md              privileged
 
@@ -37,6 +37,7 @@ def write_task(folder: Path, task: Task, *, extra: dict[str, str] | None = None)
     with storage_errors(folder):
         try:
             _write_files(scratch, harbor.files(task) | (extra or {}))
+            _write_data(scratch, harbor.data_files(task))
             if task.environment.context is not None:
                 _copy_context(task.environment.context, scratch / "environment")
             _put_in_place(scratch, folder)
@@ -84,6 +85,12 @@ def _write_files(root: Path, files: dict[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
         path.chmod(0o755 if name in _EXECUTABLE else 0o644)
+
+
+def _write_data(root: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
 
 
 def _copy_context(context: Path, target: Path) -> None:

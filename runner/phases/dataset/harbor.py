@@ -40,7 +40,9 @@ def export_harbor(tasks: Iterable[Task], folder: Path, *, base_dockerfile: str) 
     """
     count = 0
     for task in tasks:
-        extra = {"tests/test.sh": _file("test.sh"), "tests/verify.py": _file("verify.py")}
+        # An imported task's own test.sh stays as it is.
+        ours = {"tests/test.sh": _file("test.sh"), "tests/verify.py": _file("verify.py")}
+        extra = {} if task.verifier_script else ours
         if task.environment.context is None:
             extra["environment/Dockerfile"] = dockerfile(task, base_dockerfile)
             if task.environment.start:

@@ -8,7 +8,7 @@ from runner.domain.episode import Episode
 from runner.domain.errors import EngineError
 from runner.domain.plain import fingerprint, plain
 from runner.domain.task import Task
-from runner.grading.verify import verify
+from runner.grading.grade import grade, settle
 from runner.llm.base import Client
 from runner.phases.base import sandbox_world
 from runner.prompts import PromptSet
@@ -34,7 +34,8 @@ class Attempt:
         call = Call(slot=f"{self.role}/{task.slot}/{sample}", scope=self._scope(task), temperature=None)
         with self.backend.start(image) as sandbox:
             played = play(harness, self.client, sandbox, call)
-            verdict = verify(sandbox, self.backend.grader, task.final_test, timeout=task.limits.verifier_seconds)
+            verdict = grade(task, sandbox, self.backend)
+        verdict = settle(task, verdict, self.backend, image)
         return Episode(
             task_id=task.id,
             sample=sample,

@@ -52,9 +52,23 @@ def parse(text: str) -> dict[str, Any]:
     for section in ("metadata", "agent", "verifier", "environment"):
         if not isinstance(table.setdefault(section, {}), dict):
             raise TaskFormatError(f"[{section}] in task.toml is not a table")
+    _refuse(table)
+    return table
+
+
+def _refuse(table: Mapping[str, Any]) -> None:
+    """What newer schemas can ask for and we cannot give. Raises TaskFormatError."""
     if table.get("steps"):
         raise TaskFormatError("task.toml describes a multi-step task ([[steps]]); only single-step tasks can be read")
-    return table
+    verifier = table["verifier"]
+    if verifier.get("environment") or verifier.get("environment_mode", "shared") != "shared":
+        raise TaskFormatError(
+            "its verifier runs in a container of its own ([verifier] environment); that cannot be run"
+        )
+    if verifier.get("collect"):
+        raise TaskFormatError("[[verifier.collect]] in task.toml names hooks to run before grading; they cannot be run")
+    if str(table["environment"].get("os", "linux")).lower() != "linux":
+        raise TaskFormatError(f"[environment] os in task.toml is {table['environment']['os']!r}; only linux can be run")
 
 
 def ours(table: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -95,16 +109,25 @@ def _metadata(task: Task) -> dict[str, Any]:
     plain = {name: value for name, value in task.metadata.items() if _fits_toml(value)}
     encoded = {name: json.dumps(value) for name, value in task.metadata.items() if name not in plain}
     draw = {} if task.draw is None else {"draw": task.draw}
+    verifier: dict[str, Any] = {"verifier": "script"} if task.verifier_script else {}
+    if task.test_files:
+        verifier["test_files"] = sorted(task.test_files)
     # category and tags are where other tools look for what a task is about.
     category = {"category": task.labels["category"]} if "category" in task.labels else {}
     return {
         **category,
-        "tags": list(dict.fromkeys(task.labels.values())),
+        "tags": list(dict.fromkeys([*task.labels.values(), *_tags(task)])),
         "labels": dict(task.labels),
-        "endless": {"id": task.id, **draw, "environment": kind},
+        "endless": {"id": task.id, **draw, "environment": kind, **verifier},
         "provenance": plain,
         **({"provenance_json": encoded} if encoded else {}),
     }
+
+
+def _tags(task: Task) -> list[str]:
+    """The tags that an imported task came with."""
+    tags = task.metadata.get("tags", [])
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list | tuple) else []
 
 
 def _fits_toml(value: Any) -> bool:
