@@ -130,10 +130,11 @@ class Sandbox:
     """Where tasks are built and agents run."""
 
     backend: str = "auto"
-    """``docker``, ``local``, ``null`` (benchmarks), ``auto`` (the first of docker and local that works) or a dotted
-    ``module:Class`` of your own."""
+    """``docker``, ``apptainer``, ``local``, ``null`` (benchmarks), ``auto`` (the first of docker and local that works)
+    or a dotted ``module:Class`` of your own."""
     base_image: str = "ubuntu:22.04"
-    """What ``sandboxes/base/Dockerfile`` starts FROM."""
+    """What ``sandboxes/base/Dockerfile`` starts FROM. Apptainer also takes ``oras://...`` and the like, or a path: a
+    .sif, an unpacked folder, or (ending in .tar) what ``docker save`` writes."""
     concurrency: int = 8
     """Sandboxes (builds and episodes) alive at once."""
     build_seconds: float = 180.0
@@ -147,7 +148,8 @@ class Sandbox:
     """A command that writes more is stopped."""
     build_network: str | None = None
     """The engine's network for builds (``host``, ``none``, ...); null: the engine's own default, and ``host`` for
-    Dockerfiles where the engine has no bridge network. The local backend has no network unless this is ``host``."""
+    Dockerfiles where the engine has no bridge network. The local backend has no network unless this is ``host``;
+    Apptainer has this machine's unless it is ``none``."""
     build_env: list[str] = field(default_factory=list)
     """NAMES of environment variables handed to builds (proxies, indexes, certificates); never stored in an image."""
     address: str | None = None

@@ -1,7 +1,10 @@
 """What every test may ask for. A test that needs an engine skips with the reason where there is none."""
 
 import os
-from collections.abc import Generator
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,43 @@ def local_ok() -> str:
     if not found.ok:
         pytest.skip(f"no local sandbox: {found.detail}")
     return found.detail
+
+
+@pytest.fixture(scope="session")
+def apptainer_ok() -> str:
+    """What the Apptainer backend says about this machine; skips where it cannot work."""
+    found = probe_one("apptainer")
+    if not found.ok:
+        pytest.skip(f"no Apptainer: {found.detail}")
+    return found.detail
+
+
+@pytest.fixture(scope="session")
+def apptainer_cache(apptainer_ok: str) -> Iterator[Path]:
+    """A cache that Apptainer may write to even where it runs as another user, as it does in our test engine."""
+    folder = Path(tempfile.mkdtemp(prefix="endless-apptainer-"))
+    (folder / "apptainer" / "base").mkdir(parents=True)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def apptainer_settings(apptainer_cache: Path) -> Sandbox:
+    """A recipe's ``sandbox`` section; the base image comes from the container engine, where there is one."""
+    settings = Sandbox(backend="apptainer")
+    if not probe_one("docker").ok:
+        return settings
+    from runner.sandbox.docker.engine import Engine
+
+    engine, archive = Engine(find_address()), apptainer_cache / "base.tar"
+    try:
+        with archive.open("wb") as file:
+            file.writelines(engine.client.images.get(settings.base_image).save(named=True))
+    finally:
+        engine.close()
+    return replace(settings, base_image=str(archive))
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from runner.share import share_dir
 from runner.taxonomy import check as check_taxonomy
 
 EXPORTS = ("harbor", "openrlhf", "hf")
-BACKENDS = ("auto", "docker", "local", "null")
+BACKENDS = ("auto", "docker", "apptainer", "local", "null")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 _DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")

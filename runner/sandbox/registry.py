@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 BACKENDS = {
     "docker": "runner.sandbox.docker:DockerBackend",
+    "apptainer": "runner.sandbox.apptainer:ApptainerBackend",
     "local": "runner.sandbox.local:LocalBackend",
     "null": "runner.sandbox.null:NullBackend",
 }
@@ -39,8 +40,8 @@ def open_backend(config: Settings, *, cache: Path, run_label: str) -> Backend:
 
 
 def probe_all(config: Settings | None = None, cache: Path = Path()) -> dict[str, Probe]:
-    """What each backend that ``auto`` may pick says about this machine."""
-    return {name: probe_one(name, config, cache) for name in AUTO}
+    """What each backend that runs commands says about this machine."""
+    return {name: probe_one(name, config, cache) for name in ("docker", "apptainer", "local")}
 
 
 def probe_one(name: str, config: Settings | None = None, cache: Path = Path()) -> Probe:

@@ -15,6 +15,7 @@ from runner.schema import Sandbox as Settings
 SETUP = "echo data >/srv/data; echo untouched >/home/user/file"
 ENGINES = [
     pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.live]),
+    pytest.param("apptainer", marks=[pytest.mark.apptainer, pytest.mark.live]),
     pytest.param("local", marks=[pytest.mark.local, pytest.mark.live]),
 ]
 
@@ -50,6 +51,12 @@ def _make(request: pytest.FixtureRequest) -> Callable[[Path], Backend]:
 
         settings: Settings = request.getfixturevalue("docker_settings")
         return lambda cache: DockerBackend(replace(settings, pids=128), cache, "grading-tests")
+    if request.param == "apptainer":
+        from runner.sandbox.apptainer import ApptainerBackend
+
+        settings = request.getfixturevalue("apptainer_settings")
+        own: Path = request.getfixturevalue("apptainer_cache")
+        return lambda _: ApptainerBackend(replace(settings, pids=128), own, "grading-tests")
     from runner.sandbox.local import LocalBackend
 
     request.getfixturevalue("local_ok")

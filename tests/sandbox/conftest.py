@@ -10,6 +10,7 @@ import pytest
 from support.shells import plain_shell
 
 from runner.domain.task import Environment
+from runner.sandbox.apptainer import ApptainerBackend
 from runner.sandbox.base import Backend, ExecResult, Image
 from runner.sandbox.docker import DockerBackend
 from runner.sandbox.local import LocalBackend
@@ -54,15 +55,31 @@ def local_image(local_backend: LocalBackend) -> Image:
     return built
 
 
+@pytest.fixture(scope="session")
+def apptainer_backend(apptainer_settings: Sandbox, apptainer_cache: Path) -> Iterator[ApptainerBackend]:
+    backend = ApptainerBackend(replace(apptainer_settings, output_bytes=LIMIT), apptainer_cache, "tests")
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="session")
+def apptainer_image(apptainer_backend: ApptainerBackend) -> Image:
+    """The base image and nothing else."""
+    built = apptainer_backend.build(Environment(setup="true"), timeout=120)
+    assert isinstance(built, Image)
+    return built
+
+
 @pytest.fixture(
     params=[
         "plain",
         pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.live]),
+        pytest.param("apptainer", marks=[pytest.mark.apptainer, pytest.mark.live]),
         pytest.param("local", marks=[pytest.mark.local, pytest.mark.live]),
     ],
 )
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
-    """A fresh persistent shell: over plain pipes, in a container, and in a local sandbox."""
+    """A fresh persistent shell: over plain pipes, in containers, and in a local sandbox."""
     with shell_of(request, tmp_path) as opened:
         yield opened
 
@@ -70,7 +87,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
 def shell_of(request: pytest.FixtureRequest, home: Path) -> AbstractContextManager[Runs]:
     if request.param == "plain":
         return plain_shell(home, LIMIT)
-    image = "plain_image" if request.param == "docker" else "local_image"
+    image = "plain_image" if request.param == "docker" else f"{request.param}_image"
     return _sandbox_shell(request.getfixturevalue(f"{request.param}_backend"), request.getfixturevalue(image))
 
 

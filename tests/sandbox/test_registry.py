@@ -16,7 +16,7 @@ def test_a_typo_is_answered_with_the_nearest_names(tmp_path: Path) -> None:
 
 
 def test_an_unlike_name_is_answered_with_all_names(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="valid: auto, docker, local, null, or module:Class"):
+    with pytest.raises(RecipeError, match="valid: auto, docker, apptainer, local, null, or module:Class"):
         open_backend(Sandbox(backend="zzz"), cache=tmp_path, run_label="x")
 
 

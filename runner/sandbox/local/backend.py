@@ -14,7 +14,7 @@ from runner.domain.errors import EndlessError, EngineError, MissingRequirement
 from runner.domain.task import Environment
 from runner.sandbox.base import BuildFailure, Image, Probe, Role
 from runner.sandbox.local import build
-from runner.sandbox.local.identity import find_identity
+from runner.sandbox.local.identity import Identity, find_identity
 from runner.sandbox.local.limits import episode_limits, not_enforced, remedy
 from runner.sandbox.local.nursery import Nursery, Stage
 from runner.sandbox.local.sandbox import LocalSandbox
@@ -36,11 +36,10 @@ class LocalBackend:
         """``cache`` is a folder of this machine for what is made once. ``run_label`` is not needed: nothing that this
         backend starts outlives the process. Starts nothing yet."""
         self._config, self._cache = config, cache
-        self._identity = find_identity()
-        self._nursery = Nursery(self._identity)
+        self._nursery = self._make_nursery()
         self._slots = threading.BoundedSemaphore(config.concurrency)
         self._stages: set[Stage] = set()
-        self._layers = cache / "local"
+        self._layers = cache / self.name
         self._preparing = threading.Lock()
         self._grader_folder = ""
 
@@ -49,9 +48,7 @@ class LocalBackend:
         if sys.platform != "linux":
             return Probe(ok=False, detail="the local sandbox needs Linux", remedy="Use `sandbox=docker`.")
         try:
-            with contextlib.closing(
-                Nursery(self._identity)
-            ) as nursery:  # a backend that is only probed is never closed
+            with contextlib.closing(self._make_nursery()) as nursery:  # a backend that is only probed is never closed
                 stage = nursery.launch(self._settings(building=False))
                 try:
                     said = self._sandbox(stage).exec(["id", "-u"], role=Role.AGENT, timeout=PROBE_SECONDS)
@@ -62,7 +59,7 @@ class LocalBackend:
         if said.output.strip() != b"1000":
             return Probe(ok=False, detail=f"the agent is not itself: {said.output!r}", remedy=remedy())
         users = {"root": "as root", "subuid": "with newuidmap", "single": "with a single user"}[self._identity.kind]
-        return Probe(ok=True, detail=f"Linux namespaces, {users}", limits=not_enforced(self._identity))
+        return Probe(ok=True, detail=f"Linux namespaces, {users}", limits=not_enforced(single=self._identity.single))
 
     def build(self, environment: Environment, *, timeout: float) -> Image | BuildFailure:
         """See ``base.Backend.build``. A start script is tried once, so that its failure is the environment's. Raises
@@ -73,8 +70,7 @@ class LocalBackend:
         image = Image(reference=str(layer), environment=environment)
         if layer.exists():
             return image
-        network = self._config.build_network == "host"
-        with self._slots, self._stage(building=True, network=network) as stage:
+        with self._slots, self._stage(building=True, network=self._network()) as stage:
             failure = build.run_setup(stage, environment.setup, timeout, self._config, single=self._identity.single)
             if failure is not None:
                 return failure
@@ -132,13 +128,33 @@ class LocalBackend:
     def _settings(self, *, building: bool, network: bool = False, grader: str = "") -> dict[str, Any]:
         """What ``inside/tree.py`` and ``inside/warden.py`` go by."""
         return {
-            "root": self._config.root,
+            "root": self._root(),
             "grader": grader,
             "memory_mb": self._config.memory_mb,
             "network": network,
             "building": building,
             "single": self._identity.single,
         }
+
+    @property
+    def _identity(self) -> Identity:
+        return self._nursery.identity
+
+    def _make_nursery(self) -> Nursery:
+        """Starts nothing yet."""
+        return Nursery(find_identity())
+
+    def _root(self) -> str:
+        """The folder that sandboxes are made over, where the nursery sees it."""
+        return self._config.root
+
+    def _network(self) -> bool:
+        """Whether builds have this machine's network."""
+        return self._config.build_network == "host"
+
+    def _origin(self) -> str:
+        """Names what ``_root`` holds."""
+        return self._config.root
 
     @contextmanager
     def _stage(self, *, building: bool, network: bool = False, layer: int | None = None) -> Iterator[Stage]:
@@ -152,7 +168,7 @@ class LocalBackend:
             self._stages.discard(stage)
 
     def _runtime(self) -> str:
-        """The grader's Python, looked for once."""
+        """The grader's Python, where the nursery sees it; looked for once."""
         with self._preparing:
             if not self._grader_folder:
                 self._grader_folder = str(ensure_runtime(self._cache).resolve())
@@ -163,6 +179,6 @@ class LocalBackend:
 
     def _key(self, environment: Environment) -> str:
         """Names a layer by all that goes into it."""
-        parts = [_PROCEDURE, environment.setup, environment.start, self._config.root, self._identity.kind]
+        parts = [_PROCEDURE, environment.setup, environment.start, self._origin(), self._identity.kind]
         parts.append(str(self._config.build_network))
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from runner.sandbox.local.identity import Identity
 from runner.schema import Sandbox as Settings
 
 MIB = 1 << 20
@@ -32,17 +31,20 @@ def build_limits() -> dict[str, int]:
     return limits | ({"NPROC": BUILD_PROCESSES} if _counts_by_namespace() else {})
 
 
-def not_enforced(identity: Identity) -> tuple[str, ...]:
-    """What the local backend does not do here, one line each."""
+def not_enforced(*, single: bool, image: bool = False) -> tuple[str, ...]:
+    """What is not done here, one line each; ``single``: with one user only, ``image``: over a base image."""
     limits = [
         "memory is limited for each process and for files, not for the sandbox as a whole",
         "processor time is not limited",
-        "system folders are this machine's own, so tasks see its programs and versions, not a base image's",
         "the kernel is shared with this machine, without a system-call filter",
     ]
+    if not image:
+        limits.append(
+            "system folders are this machine's own, so tasks see its programs and versions, not a base image's"
+        )
     if not _counts_by_namespace():
         limits.append("the number of processes is not limited before Linux 5.14")
-    if identity.single:
+    if single:
         limits.append(
             "root and the agent are one user in different namespaces: setup scripts cannot give files to other users "
             "(chown does nothing), and the agent may change whatever setup made; newuidmap would tell them apart"

@@ -21,18 +21,25 @@ ANSWER_SECONDS = 60.0
 """How long the inside may take to answer; generous, for machines under load."""
 PACK_SECONDS = 600.0
 GONE_SECONDS = 20.0
-_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from runner.sandbox.local.inside.nursery import main; main()"
+PROGRAM = "import sys; sys.path.append(sys.argv[1]); from runner.sandbox.local.inside.nursery import main; main()"
 
 
 class Nursery:
     """One per backend, started by the first sandbox. Safe to use from many threads."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity | None = None) -> None:
+        """``identity``: who the sandboxes' users are; None when that is found out later."""
         self._identity = identity
         self._lock = threading.Lock()
         self._requests: wire.Socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """Who the sandboxes' users are outside. Raises EngineError where asking for it starts something."""
+        assert self._identity is not None
+        return self._identity
 
     def launch(self, settings: wire.Message, layer: int | None = None) -> "Stage":
         """Start a sandbox of these settings (see ``inside/tree.py``) and layer. Raises EngineError."""
@@ -51,7 +58,7 @@ class Nursery:
         try:
             stage.expect("unshared")
             try:
-                self._identity.apply(pid)
+                self._fill(pid)
             except OSError as error:
                 raise EngineError(f"The sandbox's users could not be set up: {error}") from error
             stage.tell({"mapped": True})
@@ -66,49 +73,57 @@ class Nursery:
         with self._lock:
             self._stop()
 
+    def _fill(self, pid: int) -> None:
+        """Fill the user namespace of a warden. Raises OSError."""
+        self.identity.apply(pid)
+
     def _fork(self, settings: wire.Message, descriptors: Sequence[int]) -> tuple[int, int]:
-        """A warden's process number and a descriptor for it. Raises EngineError."""
-        with self._lock:
-            try:
-                answer = self._request(settings, descriptors)
-            except OSError:  # the nursery has died (of the machine's lack of memory, say): once more with a new one
-                self._stop()
-                answer = self._request(settings, descriptors)
+        """A warden's process number, as the nursery sees it, and a descriptor for it. Raises EngineError, OSError."""
+        answer, passed = self._ask(settings, descriptors)
         if "error" in answer:
             raise EngineError(f"A sandbox could not be started: {answer['error']}")
-        pid = int(answer["pid"])
-        try:
-            return pid, os.pidfd_open(pid)
-        except OSError as error:
-            raise EngineError(f"A sandbox ended as soon as it was started: {error}") from error
+        return int(answer["pid"]), passed[0]
 
-    def _request(self, settings: wire.Message, descriptors: Sequence[int]) -> wire.Message:
+    def _ask(self, request: wire.Message, descriptors: Sequence[int] = ()) -> tuple[wire.Message, list[int]]:
+        """The nursery's answer. Raises OSError."""
+        with self._lock:
+            try:
+                return self._request(request, descriptors)
+            except OSError:  # the nursery has died (of the machine's lack of memory, say): once more with a new one
+                self._stop()
+                return self._request(request, descriptors)
+
+    def _request(self, request: wire.Message, descriptors: Sequence[int]) -> tuple[wire.Message, list[int]]:
         if self._requests is None:
             self._start()
         assert self._requests is not None
-        wire.send(self._requests, settings, descriptors)
+        wire.send(self._requests, request, descriptors)
         received = wire.receive(self._requests)
         if received is None:
             raise BrokenPipeError(f"the process that starts sandboxes has ended. {self._last_words()}")
-        return received[0]
+        return received
 
     def _start(self) -> None:
         ours, theirs = wire.pair()
         ours.settimeout(ANSWER_SECONDS)
         self._requests = ours
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed by _stop)
-        code_folder = str(Path(runner.__file__).parent.parent)
         with theirs:
-            # In a session of its own, so that Ctrl-C reaches the runner alone, which then ends what it started.
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _PROGRAM, code_folder, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
-                env={},
-                start_new_session=True,
-            )
+            self._process = self._spawn(theirs.fileno(), self._said)
+
+    def _spawn(self, requests: int, said: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start the process. In a session of its own, so that Ctrl-C reaches the runner alone, which then ends what it
+        started. Raises OSError."""
+        code_folder = str(Path(runner.__file__).parent.parent)
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", PROGRAM, code_folder, str(requests)],
+            pass_fds=[requests],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            env={},
+            start_new_session=True,
+        )
 
     def _stop(self) -> None:
         if self._requests is not None:

@@ -153,7 +153,7 @@ class Tree:
     def _write_accounts(self) -> None:
         below = Path(f"/proc/self/fd/{self._lower}")
         texts = accounts.files(below)
-        resolver = below / "etc/resolv.conf" if self._settings["network"] else None
+        resolver = Path("/etc/resolv.conf") if self._settings["network"] else None
         texts["resolv.conf"] = resolver.read_text() if resolver and resolver.is_file() else ""
         for name, text in texts.items():
             file = self._place(f"etc/{name}")

@@ -1,0 +1,121 @@
+"""The base image as a folder in the cache, built once from ``sandboxes/base/apptainer.def``."""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runner.domain.errors import EngineError
+from runner.sandbox.apptainer.command import build_argv, build_environment
+from runner.schema import Sandbox as Settings
+from runner.share import share_dir
+
+BASE_SECONDS = 1800
+"""The base image may have to be fetched over a slow line, and its packages too."""
+LOG_BYTES = 4000
+_PROCEDURE = "2"
+"""Part of every base's name: raise it when the way they are made changes."""
+
+_OF_APPTAINER = (".singularity.d", ".exec", ".run", ".shell", ".test", "environment", "singularity")
+
+
+def ensure_base(settings: Settings, folder: Path) -> Path:
+    """The base image's folder below ``folder``, built if it is not there yet. Safe under concurrent callers and
+    kill -9. Raises EngineError, and MissingRequirement where there is no Apptainer."""
+    final = folder / base_key(settings)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(final.with_suffix(".lock")):
+            if not final.is_dir():
+                _build(settings, final)
+    except OSError as error:
+        raise EngineError(f"The base image could not be made in {folder}: {error}") from error
+    return final
+
+
+def base_key(settings: Settings) -> str:
+    """Names a base image by all that goes into it."""
+    bootstrap, source = origin(settings.base_image)
+    parts = [_PROCEDURE, _definition().read_text(encoding="utf-8"), bootstrap, source]
+    if source.startswith("/") and Path(source).exists():
+        status = Path(source).stat()
+        parts += [str(status.st_size), str(status.st_mtime_ns)]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:20]
+
+
+def origin(base_image: str) -> tuple[str, str]:
+    """The ``Bootstrap:`` and ``From:`` of a definition file. ``ubuntu:22.04`` is an image of a Docker registry; a
+    path is a folder, a .sif or, ending in .tar, what ``docker save`` writes."""
+    scheme, slashes, rest = base_image.partition("://")
+    if slashes:
+        return scheme, rest
+    if not base_image.startswith(("/", "./", "../")):
+        return "docker", base_image
+    path = Path(base_image).absolute()
+    return "docker-archive" if path.suffix == ".tar" else "localimage", str(path)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Delete the half-made folders of dead processes, as far as this user can."""
+    for partial in folder.glob("*.partial"):
+        if not Path("/proc", partial.name.split(".")[1]).exists():
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _definition() -> Path:
+    return share_dir("sandboxes") / "base" / "apptainer.def"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(settings: Settings, final: Path) -> None:
+    """Build beside the final place and rename. Raises EngineError, OSError."""
+    with _scratch(final) as scratch:
+        definition = scratch / "base.def"
+        shutil.copyfile(_definition(), definition)
+        bootstrap, source = origin(settings.base_image)
+        argv = build_argv(scratch / "image", definition, {"bootstrap": bootstrap, "from": source})
+        limited = ["timeout", "--kill-after=10", str(BASE_SECONDS), *argv]  # it ends even if we are killed
+        environment = build_environment(settings.build_env, scratch)
+        with tempfile.TemporaryFile() as log:  # not a pipe, which what a script left running would hold open
+            done = subprocess.run(
+                limited, env=environment, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_BYTES))
+            said = log.read().decode("utf-8", "replace").strip()
+        if done.returncode != 0:
+            raise EngineError(f"Apptainer could not build the base image from {bootstrap}://{source}: {said}")
+        _bare(scratch / "image")
+        (scratch / "image").rename(final)
+
+
+def _bare(image: Path) -> None:
+    """Remove what only Apptainer needs, and only where an image is started by itself, and its stand-ins for devices."""
+    for path in (*(image / name for name in _OF_APPTAINER), *(image / "dev").iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _scratch(final: Path) -> Iterator[Path]:
+    """A folder for one build: its result and temporary files, as open to others as the cache is."""
+    scratch = final.with_name(f"{final.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+    scratch.mkdir()
+    try:
+        scratch.chmod(final.parent.stat().st_mode & 0o7777)
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
