@@ -1,11 +1,26 @@
 """A workplace per backend: the acceptance tests run the whole command on each that works here."""
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
 from support.endless import Workplace
 
+from runner.sandbox.registry import probe_one
 from runner.schema import Sandbox
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These take a quarter of an hour, so a machine without a container engine runs only the one that is ``quick``."""
+    if os.environ.get("ENDLESS_REQUIRE_LIVE") or probe_one("docker").ok:
+        return
+    reason = "acceptance tests run where a container engine is (or with ENDLESS_REQUIRE_LIVE=1)"
+    for item in items:
+        if HERE in item.path.parents and not item.get_closest_marker("quick"):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +34,11 @@ def local_words(local_ok: str) -> tuple[str, ...]:
     return ("sandbox=local",)
 
 
+@pytest.fixture(scope="session")
+def apptainer_words(apptainer_settings: Sandbox) -> tuple[str, ...]:
+    return ("sandbox=apptainer", f"sandbox.base_image={apptainer_settings.base_image}")
+
+
 @pytest.fixture(params=["local", "docker"])
 def sandbox_words(request: pytest.FixtureRequest) -> tuple[str, ...]:
     words: tuple[str, ...] = request.getfixturevalue(f"{request.param}_words")
@@ -28,6 +48,16 @@ def sandbox_words(request: pytest.FixtureRequest) -> tuple[str, ...]:
 @pytest.fixture
 def workplace(tmp_path: Path, sandbox_words: tuple[str, ...]) -> Workplace:
     return Workplace(tmp_path / "work", sandbox_words)
+
+
+@pytest.fixture
+def apptainer_workplace(apptainer_cache: Path, apptainer_words: tuple[str, ...]) -> Workplace:
+    """Its cache is one that our test engine's Apptainer, which is another user, can write to."""
+    folder = Path(tempfile.mkdtemp(dir=apptainer_cache))
+    folder.chmod(0o755)
+    (folder / "outputs").mkdir()
+    (folder / "outputs" / "cache").symlink_to(apptainer_cache)
+    return Workplace(folder, apptainer_words)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ def test_it_ends_with_tables_and_at_least_eight_tasks_and_a_second_time_does_not
     assert again.count("already done") == 3
 
 
+@pytest.mark.quick
 def test_the_cast_of_the_quickstart_is_whole(local_workplace: Workplace) -> None:
     local_workplace.run("quickstart")
     draws, episodes = local_workplace.results().draws(), local_workplace.results().episodes()
@@ -54,3 +55,12 @@ def test_docker_and_local_keep_the_same_tasks(
     assert docker.results().draws() == local.results().draws()
     assert docker.results().tasks() == local.results().tasks()
     assert docker.results().split() == local.results().split()
+
+
+@pytest.mark.apptainer
+def test_apptainer_and_local_keep_the_same_tasks(apptainer_workplace: Workplace, local_workplace: Workplace) -> None:
+    for place in (apptainer_workplace, local_workplace):
+        place.run("quickstart", "tracking=off")
+    assert apptainer_workplace.results().draws() == local_workplace.results().draws()
+    assert apptainer_workplace.results().tasks() == local_workplace.results().tasks()
+    assert apptainer_workplace.results().split() == local_workplace.results().split()
