@@ -79,15 +79,20 @@ def _add_show(commands: Commands) -> None:  # type: ignore[valid-type]
 
 
 def _add_tasks(commands: Commands) -> None:  # type: ignore[valid-type]
-    tasks = commands.add_parser("tasks", help="export or check folders of tasks")  # type: ignore[attr-defined]
+    tasks = commands.add_parser("tasks", help="check, import or export folders of tasks")  # type: ignore[attr-defined]
     actions = tasks.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = actions.add_parser("check", help="build, initial test passes, final test fails, oracle passes")
     check.add_argument("paths", nargs="+", metavar="PATH", help="task folders, or folders of them (any Harbor tasks)")
-    check.add_argument("--sandbox", default="auto", help="auto, docker or local (default: auto)")
+    check.add_argument("--sandbox", default="auto", help="auto, docker, apptainer or local (default: auto)")
     check.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     check.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the sandbox section")
     check.add_argument("--outputs", default="outputs", help="where images and the grader are cached")
     check.set_defaults(module="runner.cli.check")
+    bring = actions.add_parser("import", help="Harbor tasks, or the paper's own folders, into the form stored here")
+    bring.add_argument("source", metavar="PATH", help="a task folder, a folder of them, or a .tar, .tar.gz or .zip")
+    bring.add_argument("--to", required=True, metavar="FOLDER", help="where they go; ids that are taken are refused")
+    bring.add_argument("--json", action="store_true", help="one JSON object a line")
+    bring.set_defaults(module="runner.cli.importing")
     export = actions.add_parser("export", help="write tasks in another format")
     export.add_argument("source", nargs="*", metavar="SOURCE", help="task folders (default: the latest run's dataset)")
     export.add_argument("--format", required=True, help="harbor, openrlhf or hf")

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from string import Template
 
 _CONTINUED = re.compile(r"\\[ \t]*\n")
-_HEREDOC = re.compile(r"<<-?[\"']?(\w+)")
+_HEREDOC = re.compile(r"(?<!<)<<-?\s*[\"']?([A-Za-z_]\w*)")
 
 
 def last_user(dockerfile: str) -> str:

@@ -14,7 +14,7 @@ from runner.grading.dockerfile import last_user, last_workdir
         ("FROM a AS b\nWORKDIR /build\nFROM c\n", "/"),
         ("FROM a\nENV HOME_DIR=/srv/x B=2\nWORKDIR $HOME_DIR/y\n", "/srv/x/y"),
         ("FROM a\nENV PLACE /srv\nworkdir ${PLACE}\n", "/srv"),
-        ("FROM a\nWORKDIR /app\nRUN python3 <<'EOF'\nfrom os import path\nWORKDIR /evil\nEOF\n", "/app"),
+        ("FROM a\nWORKDIR /app\nRUN python3 << 'EOF'\nfrom os import path\nWORKDIR /evil\nEOF\n", "/app"),
     ],
 )
 def test_programs_start_where_the_last_stage_says(text: str, folder: str) -> None:

@@ -1,6 +1,7 @@
 """Imported verifier scripts: what they see, what becomes of their reward, and what an agent cannot do about it."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,8 +13,11 @@ from runner.grading.harbor_verifier import verify_script
 from runner.grading.verify import Reason, Verdict
 from runner.sandbox.base import Sandbox
 
-from .conftest import SETUP, Engine
+if TYPE_CHECKING:
+    from conftest import Engine
 
+
+SETUP = "echo data >/srv/data; echo untouched >/home/user/file"
 REWARD = "/logs/verifier/reward.txt"
 WANTS_RIGHT = f"""#!/bin/bash
 if [ "$(cat /home/user/answer 2>/dev/null)" = "$(cat /tests/want.txt)" ]; then echo 1; else echo 0; fi > {REWARD}
@@ -29,7 +33,7 @@ TASK = Task(
 )
 
 
-def run(engine: Engine, sandbox: Sandbox, script: str, *, timeout: float = 30, quiesce: bool = True) -> Verdict:
+def run(engine: "Engine", sandbox: Sandbox, script: str, *, timeout: float = 30, quiesce: bool = True) -> Verdict:
     files = {"data/x.txt": b"x\n", "tool.sh": b"#!/bin/sh\necho tool\n"}
     return verify_script(
         sandbox, engine.backend.grader, script, timeout=timeout, files=files, cwd="/home/user", quiesce=quiesce
@@ -52,13 +56,13 @@ class TestOnAnUntouchedSandbox:
         ],
     )
     def test_a_script_gets_what_harbor_gives_it(
-        self, engine: Engine, untouched: Sandbox, script: str, reason: Reason, said: str
+        self, engine: "Engine", untouched: Sandbox, script: str, reason: Reason, said: str
     ) -> None:
         verdict = run(engine, untouched, script, quiesce=False)
         assert (verdict.reason, verdict.outcome is Outcome.PASS) == (reason, reason is Reason.PASSED), verdict.log
         assert said in verdict.log
 
-    def test_a_script_that_overruns_fails_in_time_with_its_children(self, engine: Engine) -> None:
+    def test_a_script_that_overruns_fails_in_time_with_its_children(self, engine: "Engine") -> None:
         with engine.start() as sandbox:
             script = f"echo 1 > {REWARD}; (sleep 300; echo 1 > {REWARD}) & echo here; sleep 300"
             verdict = run(engine, sandbox, script, timeout=1)
@@ -66,18 +70,18 @@ class TestOnAnUntouchedSandbox:
             assert "here" in verdict.log
             assert sandbox.run("ls /tests; pgrep -fc 'sleep 30[0]'", timeout=20).output.endswith(b"0\n")
 
-    def test_a_reward_without_a_scale_is_an_error(self, engine: Engine, untouched: Sandbox) -> None:
+    def test_a_reward_without_a_scale_is_an_error(self, engine: "Engine", untouched: Sandbox) -> None:
         with pytest.raises(EngineError, match="a reward of 37"):
             run(engine, untouched, f"echo 37 > {REWARD}", quiesce=False)
 
-    def test_a_flood_of_output_is_cut(self, engine: Engine, untouched: Sandbox) -> None:
+    def test_a_flood_of_output_is_cut(self, engine: "Engine", untouched: Sandbox) -> None:
         verdict = run(engine, untouched, f"head -c 3000000 /dev/zero | tr '\\0' x; echo 1 > {REWARD}", quiesce=False)
         assert verdict.outcome is Outcome.PASS
         assert len(verdict.log) < 30_000
 
 
 class TestAfterAnAgent:
-    def test_right_work_passes_and_wrong_work_fails(self, engine: Engine) -> None:
+    def test_right_work_passes_and_wrong_work_fails(self, engine: "Engine") -> None:
         for answer, outcome in (("right", Outcome.PASS), ("wrong", Outcome.FAIL)):
             with engine.start() as sandbox:
                 sandbox.run(f"echo {answer} > answer", timeout=10)
@@ -96,7 +100,7 @@ class TestAfterAnAgent:
             "mkfifo answer; rm answer; mkdir answer",
         ],
     )
-    def test_an_attack_earns_nothing(self, engine: Engine, attack: str) -> None:
+    def test_an_attack_earns_nothing(self, engine: "Engine", attack: str) -> None:
         with engine.start() as sandbox:
             sandbox.run("echo wrong > answer" if "answer" not in attack else "true", timeout=10)
             sandbox.run(attack, timeout=10)
@@ -107,7 +111,7 @@ class TestAfterAnAgent:
         else:
             assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.LOW_REWARD), verdict.log
 
-    def test_old_rewards_of_an_image_that_gives_its_logs_away_do_not_count(self, engine: Engine) -> None:
+    def test_old_rewards_of_an_image_that_gives_its_logs_away_do_not_count(self, engine: "Engine") -> None:
         setup = SETUP + "; mkdir -p /logs/verifier /tests/deep; chown -R 1000:1000 /logs /tests"
         built = engine.backend.build(Environment(setup=setup), timeout=300)
         script = "if ls -A /tests | grep -v test.sh; then echo 1 > /logs/verifier/reward.txt; fi"
@@ -119,7 +123,7 @@ class TestAfterAnAgent:
             verdict = verify_script(sandbox, engine.backend.grader, script, timeout=20)
         assert verdict.reason is Reason.NO_REWARD
 
-    def test_a_reward_that_the_agent_prevents_is_a_fail_with_its_reason(self, engine: Engine) -> None:
+    def test_a_reward_that_the_agent_prevents_is_a_fail_with_its_reason(self, engine: "Engine") -> None:
         task = replace(TASK, verifier_script=f"set -e\ncat /home/user/file\necho 0 > {REWARD}")
         with engine.start() as sandbox:
             sandbox.run("rm /home/user/file", timeout=10)
@@ -127,7 +131,7 @@ class TestAfterAnAgent:
         assert verdict.reason is Reason.NO_REWARD
         assert settle(task, verdict, engine.backend, engine.image).outcome is Outcome.FAIL
 
-    def test_a_verifier_that_never_leaves_a_reward_is_an_error(self, engine: Engine) -> None:
+    def test_a_verifier_that_never_leaves_a_reward_is_an_error(self, engine: "Engine") -> None:
         task = replace(TASK, verifier_script="curl --silent http://192.0.2.1/run | sh")
         with engine.start() as sandbox:
             sandbox.run("echo right > answer", timeout=10)

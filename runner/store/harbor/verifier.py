@@ -44,6 +44,8 @@ def _ours(folder: Path, mark: Mapping[str, Any]) -> Verifying:
     """Nothing but what the mark names: the harbor export adds a test.sh and a runner that are no part of a task."""
     names = [str(name) for name in mark.get("test_files", [])]
     for name in names:
+        if name.startswith("/") or ".." in Path(name).parts:
+            raise TaskFormatError(f"test_files in task.toml names {name!r}, which is not below tests/")
         if not (folder / "tests" / name).is_file():
             raise TaskFormatError(f"tests/{name} is missing")
     files = _contents(folder, {name: folder / "tests" / name for name in names})
