@@ -90,7 +90,7 @@ def _build(settings: Settings, final: Path) -> None:
         environment = build_environment(settings.build_env, scratch)
         with tempfile.TemporaryFile() as log:  # not a pipe, which what a script left running would hold open
             done = subprocess.run(
-                limited, env=environment, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                limited, cwd=scratch, env=environment, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_BYTES))
             said = log.read().decode("utf-8", "replace").strip()

@@ -79,5 +79,6 @@ class ApptainerNursery(Nursery):
             stdout=said,
             stderr=said,
             env=environment(),
+            cwd=folders.base,  # a folder that it can surely enter
             start_new_session=True,
         )

@@ -44,7 +44,13 @@ def many_users() -> bool:
 def _said(argv: list[str]) -> str:
     try:
         done = subprocess.run(
-            argv, capture_output=True, env=environment(), timeout=SECONDS, stdin=subprocess.DEVNULL, check=False
+            argv,
+            cwd="/",
+            capture_output=True,
+            env=environment(),
+            timeout=SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MissingRequirement(f"apptainer cannot be run: {error}") from error
