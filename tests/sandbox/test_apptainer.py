@@ -111,6 +111,36 @@ def test_a_base_image_that_cannot_be_used_is_trouble(apptainer_cache: Path, appt
     assert not list(folder.glob("*.partial"))
 
 
+def test_a_base_image_may_be_an_unpacked_folder(apptainer_cache: Path, apptainer_image: Image) -> None:
+    unpacked = next(path for path in (apptainer_cache / "apptainer" / "base").iterdir() if path.is_dir())
+    backend = ApptainerBackend(Settings(base_image=str(unpacked)), apptainer_cache, "tests")
+    try:
+        with backend.start(built(backend)) as sandbox:
+            assert said(sandbox, "id -un; command -v jq") == "user\n/usr/bin/jq"
+    finally:
+        backend.close()
+
+
+def test_the_build_of_a_base_ends_with_a_killed_owner(
+    apptainer_settings: Settings, apptainer_cache: Path, apptainer_image: Image
+) -> None:
+    if not Path(apptainer_settings.base_image).exists():
+        pytest.skip("the base image comes from a registry here")
+    (link := apptainer_cache / "link.tar").symlink_to(apptainer_settings.base_image)
+    command = [sys.executable, str(Path(abandon_apptainer.__file__)), str(apptainer_cache), str(link), "none"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=_with_our_code()) as owner:
+        assert until(lambda: bool(processes_with(f"from={link}")))
+        owner.kill()
+    assert until(lambda: not processes_with(f"from={link}"))
+    backend = ApptainerBackend(apptainer_settings, apptainer_cache, "tests")
+    assert backend.reap() == 0
+    assert not list((apptainer_cache / "apptainer" / "base").glob("*.partial"))
+
+
+def _with_our_code() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])}
+
+
 def test_half_made_bases_of_dead_processes_are_reaped(
     apptainer_backend: ApptainerBackend, apptainer_cache: Path
 ) -> None:
@@ -282,9 +312,8 @@ def test_a_killed_owner_leaves_no_process_no_mount_and_no_file(
     mark = f"5{secrets.randbelow(10**9)}"
     script = str(Path(abandon_apptainer.__file__))
     command = [sys.executable, script, str(apptainer_cache), apptainer_settings.base_image, mark]
-    path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
     before = _traces(apptainer_cache)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}) as owner:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=_with_our_code()) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"started\n"
         assert until(lambda: len(processes_with(mark)) >= 3)

@@ -19,6 +19,8 @@ from runner.share import share_dir
 BASE_SECONDS = 1800
 """The base image may have to be fetched over a slow line, and its packages too."""
 LOG_BYTES = 4000
+_WITH_US = ("setpriv", "--pdeathsig", "TERM")
+"""However abruptly we end, the build does too (that is, with the thread that waits for it)."""
 _PROCEDURE = "2"
 """Part of every base's name: raise it when the way they are made changes."""
 
@@ -86,7 +88,7 @@ def _build(settings: Settings, final: Path) -> None:
         shutil.copyfile(_definition(), definition)
         bootstrap, source = origin(settings.base_image)
         argv = build_argv(scratch / "image", definition, {"bootstrap": bootstrap, "from": source})
-        limited = ["timeout", "--kill-after=10", str(BASE_SECONDS), *argv]  # it ends even if we are killed
+        limited = [*_WITH_US, "timeout", "--kill-after=10", str(BASE_SECONDS), *argv]
         environment = build_environment(settings.build_env, scratch)
         with tempfile.TemporaryFile() as log:  # not a pipe, which what a script left running would hold open
             done = subprocess.run(

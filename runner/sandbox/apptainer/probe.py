@@ -14,7 +14,10 @@ OLDEST = (1, 2)
 """The first with build arguments in definition files."""
 _FOLDERS = ("usr", "bin", "lib", "lib64", "sbin")
 _POINTS = ("dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var/tmp")
-_TRY = "cat /proc/self/uid_map && unshare --user --map-root-user --mount --pid --fork --mount-proc true"
+_OVERLAY = "lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work,userxattr"
+_FILES = f"mkdir /tmp/lower /tmp/upper /tmp/work && mount -t overlay overlay -o {_OVERLAY} /mnt"
+_NAMESPACES = "unshare --user --map-root-user --mount --pid --fork --mount-proc"
+_TRY = f"cat /proc/self/uid_map && {_NAMESPACES} sh -c 'mount -t tmpfs tmpfs /tmp && {_FILES}'"
 
 
 def version() -> str:
