@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from runner.domain.task import Environment
 from runner.grading.verify import verify
 from runner.sandbox.apptainer import ApptainerBackend
 from runner.sandbox.apptainer.base import origin
+from runner.sandbox.apptainer.machine import REMOVE, output_inside, remove
 from runner.sandbox.base import BuildFailure, Image, Role, Sandbox
 from runner.schema import Sandbox as Settings
 
@@ -151,6 +153,19 @@ def test_half_made_bases_of_dead_processes_are_reaped(
     assert apptainer_backend.reap() == 0
     assert (dead.exists(), alive.exists()) == (False, True)
     shutil.rmtree(alive)
+
+
+def test_files_of_the_containers_users_can_be_removed_by_whom_they_do_not_belong_to(apptainer_cache: Path) -> None:
+    folder = Path(tempfile.mkdtemp(dir=apptainer_cache))
+    folder.chmod(0o777)
+    output_inside(
+        "mkdir -p /mnt/.a/b && touch /mnt/.a/b/c && chmod 700 /mnt/.a && chown -R 1000 /mnt/.a", writable=folder
+    )
+    assert (folder / ".a" / "b" / "c").exists()
+    output_inside(REMOVE, writable=folder)
+    assert list(folder.iterdir()) == []
+    remove(folder)
+    assert not folder.exists()
 
 
 # Where it works and what it says

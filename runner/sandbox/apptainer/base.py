@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runner.domain.errors import EngineError
 from runner.sandbox.apptainer.command import build_argv, build_environment
+from runner.sandbox.apptainer.machine import remove
 from runner.schema import Sandbox as Settings
 from runner.share import share_dir
 
@@ -64,10 +65,10 @@ def origin(base_image: str) -> tuple[str, str]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Delete the half-made folders of dead processes, as far as this user can."""
+    """Delete the half-made folders of dead processes."""
     for partial in folder.glob("*.partial"):
         if not Path("/proc", partial.name.split(".")[1]).exists():
-            shutil.rmtree(partial, ignore_errors=True)
+            remove(partial)
 
 
 def _definition() -> Path:
@@ -120,4 +121,4 @@ def _scratch(final: Path) -> Iterator[Path]:
         scratch.chmod(final.parent.stat().st_mode & 0o7777)
         yield scratch
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove(scratch)

@@ -35,10 +35,13 @@ def build_environment(names: Iterable[str], scratch: Path) -> dict[str, str]:
     return environment((*_FOR_REGISTRIES, *names)) | {"APPTAINER_TMPDIR": str(scratch)}
 
 
-def exec_argv(image: Path, mounts: Mapping[Path, str], argv: Iterable[str]) -> list[str]:
-    """Execute a program as (fake) root in a container that shares nothing but the network and ``mounts`` (folder ->
-    where it is shown, read-only). The network is taken away further inside, from each sandbox by itself."""
-    shown = [part for source, target in mounts.items() for part in ("--mount", _mount(source, target))]
+def exec_argv(
+    image: Path, mounts: Mapping[Path, str], argv: Iterable[str], *, writable: Path | None = None
+) -> list[str]:
+    """Execute a program as (fake) root in a container that shares nothing but the network, ``mounts`` (folder -> where
+    it is shown, read-only) and ``writable``, at /mnt. The network is taken from each sandbox by itself, inside."""
+    shown = [part for source, target in mounts.items() for part in ("--mount", f"{_mount(source, target)},ro")]
+    shown += [] if writable is None else ["--mount", _mount(writable, "/mnt")]
     options = ["--fakeroot", "--ignore-fakeroot-command", "--containall", "--cleanenv", "--no-home", "--pwd", "/"]
     return [program(), "--silent", "exec", *options, *shown, str(image), *argv]
 
@@ -52,4 +55,4 @@ def build_argv(target: Path, definition: Path, arguments: Mapping[str, str]) -> 
 def _mount(source: Path, target: str) -> str:
     """Comma-separated values with quotes, so that any path will do."""
     quoted = str(source).replace('"', '""')
-    return f'type=bind,"source={quoted}",destination={target},ro'
+    return f'type=bind,"source={quoted}",destination={target}'
