@@ -3,6 +3,7 @@
 The same: the agent's processes are ended first; only then do the tests come, into a folder for root alone; the driver
 (``script_boot.py``) runs on the grader's own Python and reports with a nonce; ``PATH`` and environment are fixed and
 hold nothing of the image or the agent; rewards that lay there before are gone; the time limit is the task's own.
+Links of the agent that lead to the tests, the rewards or /proc are removed before the script could follow them.
 A reward of 1 is a pass, less is a fail. One over 1 has no known scale: EngineError.
 
 **A missing reward is never a silent 0.** It may be the verifier's fault (it wants a network, say: infra) or the agent's
@@ -26,6 +27,9 @@ from runner.domain.episode import Outcome
 from runner.domain.errors import EngineError
 from runner.grading.verify import GRACE_SECONDS, LOG_BYTES, Reason, Verdict, execute, read_report
 from runner.sandbox.base import Role, Sandbox
+
+SEARCH_SECONDS = 60.0
+"""For looking through the sandbox's files for such links; it takes well under a second, unless there are millions."""
 
 
 def verify_script(
@@ -52,9 +56,11 @@ def verify_script(
         "files": {name: _encoded(content) for name, content in (files or {}).items()},
         "cwd": cwd,
         "seconds": timeout,
+        "search_seconds": SEARCH_SECONDS,
         "log_bytes": LOG_BYTES,
     }
-    result = execute(sandbox, grader, "script_boot.py", payload, seconds=timeout + GRACE_SECONDS, role=Role.ROOT)
+    most = timeout + SEARCH_SECONDS + GRACE_SECONDS
+    result = execute(sandbox, grader, "script_boot.py", payload, seconds=most, role=Role.ROOT)
     report = read_report(sandbox, grader, nonce.encode(), result)
     if isinstance(report, Verdict):
         return report

@@ -22,6 +22,12 @@ REWARD = "/logs/verifier/reward.txt"
 WANTS_RIGHT = f"""#!/bin/bash
 if [ "$(cat /home/user/answer 2>/dev/null)" = "$(cat /tests/want.txt)" ]; then echo 1; else echo 0; fi > {REWARD}
 """
+DEEP = """
+n=$(printf 'x%.0s' {1..200}); here=$PWD; for i in {1..19}; do mkdir $n; cd -P $n; done; ln -s "$PWD" $here/first
+for i in {1..19}; do mkdir $n; cd $n; done; ln -s /tests/want.txt evil; cd $here
+rest=$n; for i in {2..18}; do rest=$rest/$n; done; ln -s first/$rest second; ln -s second/$n/evil answer
+"""
+"""A link that lies deeper than any path can name, reached through links in its parents."""
 TASK = Task(
     id="script",
     instruction="Write right to /home/user/answer.",
@@ -97,6 +103,11 @@ class TestAfterAnAgent:
             "mkdir -p ~/bin; printf '#!/bin/sh\\necho right' > ~/bin/cat; chmod +x ~/bin/cat; export PATH=~/bin:$PATH",
             "cat() { echo right; }; export -f cat; echo 'cat() { echo right; }' > ~/.bashrc; export BASH_ENV=~/.bashrc",
             "ln -s /tests/want.txt answer",
+            "mkdir d; ln -s ../../../tests d/t; ln -s d/t/want.txt answer",
+            "ln -s / all; ln -s all/tests/want.txt answer",
+            "ln -s /proc/self/root/tests/want.txt answer",
+            "ln -s /proc/1/root p; ln -s p/tests/want.txt answer",
+            DEEP,
             "mkfifo answer; rm answer; mkdir answer",
         ],
     )
@@ -105,11 +116,7 @@ class TestAfterAnAgent:
             sandbox.run("echo wrong > answer" if "answer" not in attack else "true", timeout=10)
             sandbox.run(attack, timeout=10)
             verdict = grade(TASK, sandbox, engine.backend)
-        if attack.startswith("ln"):
-            # The script itself follows the agent's link, as root, to the answer beside it: Harbor's hole, and ours.
-            assert verdict.outcome is Outcome.PASS
-        else:
-            assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.LOW_REWARD), verdict.log
+        assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.LOW_REWARD), verdict.log
 
     def test_old_rewards_of_an_image_that_gives_its_logs_away_do_not_count(self, engine: "Engine") -> None:
         setup = SETUP + "; mkdir -p /logs/verifier /tests/deep; chown -R 1000:1000 /logs /tests"

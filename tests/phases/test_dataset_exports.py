@@ -1,6 +1,7 @@
 """The split is the paper's rule; each export is what its reader expects, and nothing hidden slips into it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -152,6 +153,14 @@ class TestHarbor:
         export_harbor([task()], tmp_path, base_dockerfile=BASE)
         script = (tmp_path / "task-000001/tests/test.sh").read_text()
         assert not any(word in script for word in ("curl", "apt", "pip ", "uv", "http"))
+
+    def test_an_imported_verifier_script_stays_as_it_is_with_its_data(self, tmp_path: Path) -> None:
+        script = replace(task(), final_test="", verifier_script="#!/bin/sh\n", test_files={"want.txt": b"42"})
+        export_harbor([script], tmp_path, base_dockerfile=BASE)
+        tests = tmp_path / "task-000001/tests"
+        assert sorted(path.name for path in tests.iterdir()) == ["test.sh", "test_initial_state.py", "want.txt"]
+        assert (tests / "test.sh").read_text() == "#!/bin/sh\n"
+        assert read_task(tmp_path / "task-000001") == script
 
     @pytest.mark.parametrize("task_id", ["", ".", "../up", "a/b", ".hidden"])
     def test_an_id_that_cannot_be_a_folder_is_refused(self, task_id: str) -> None:
