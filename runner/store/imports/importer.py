@@ -158,6 +158,8 @@ def _notes(table: dict[str, Any], task: Task) -> Iterator[str]:
     """What the task asks for and does not get here."""
     if task.verifier_script:
         yield "it is graded by its own tests/test.sh, as root, with the image's tools and without a network"
+    if any(f"/tests/{name}" in task.final_test for name in task.test_files):
+        yield "its tests name files below /tests; here such files lie beside the test (Path(__file__).parent)"
     if task.verifier_script and table["verifier"].get("env"):
         yield "[verifier.env] is not handed to its tests/test.sh"
     for key in ("gpus", "mcp_servers", "healthcheck", "env"):

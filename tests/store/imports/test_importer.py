@@ -93,6 +93,12 @@ class TestHarbor:
         assert "[verifier.env] is not handed to its tests/test.sh" in result.notes
         assert "[environment] gpus is ignored" in result.notes
 
+    def test_tests_that_look_for_their_data_elsewhere_are_told_of(self, tmp_path: Path) -> None:
+        test = "def test_a():\n    open('/tests/want.txt')\n"
+        (result,) = bring(harbor(tmp_path / "t", **{"tests/test_outputs.py": test}), tmp_path / "ours")
+        assert result.verifier == "pytest"
+        assert "name files below /tests" in result.notes[0]
+
 
 class TestNative:
     def test_a_native_folder_becomes_a_task_of_ours(self, tmp_path: Path) -> None:
