@@ -85,4 +85,7 @@ def _contents(folder: Path, files: Mapping[str, Path]) -> dict[str, bytes]:
         raise TaskFormatError(
             f"the files beside its tests are {size >> 20} MiB; at most {MOST_BYTES >> 20} can be used"
         )
-    return {name: path.read_bytes() for name, path in files.items()}
+    try:
+        return {name: path.read_bytes() for name, path in files.items()}
+    except OSError as error:
+        raise TaskFormatError(f"a file beside its tests cannot be read: {error}") from error
