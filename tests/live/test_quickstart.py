@@ -1,6 +1,6 @@
 """The quickstart, as a newcomer meets it."""
 
-import time
+import resource
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,15 @@ def test_it_ends_with_tables_and_at_least_eight_tasks_and_a_second_time_does_not
     assert {"kept", "leak", "near_duplicate", "initial_test_failed"} == set(reasons)
     for word in ("attrition", "near_duplicate", "pass@4", "endless show episode", "endless ui"):
         assert word in printed
-    began = time.monotonic()
+    before = _seconds_of_children()
     again = workplace.run("quickstart")
-    assert time.monotonic() - began < 5
+    assert _seconds_of_children() - before < 5, "processor time: other work on the machine does not count"
     assert again.count("already done") == 3
+
+
+def _seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.mark.quick
