@@ -6,7 +6,7 @@ from runner.compose import run_app
 from runner.domain.errors import RecipeError
 
 CASES = [
-    ("sandbox=dockr", "the group sandbox has no 'dockr'; did you mean docker?\noptions: apptainer, auto, docker, local"),
+    ("sandbox=dockr", "the group sandbox has no 'dockr'; did you mean docker?\noptions: apptainer, auto, docker"),
     ("sandbx=docker", "unknown key sandbx; did you mean sandbox?"),
     ("sandbox.bakend=x", "unknown key sandbox.bakend; did you mean sandbox.backend?"),
     ("+sandbox=docker", "sandbox is chosen already; write sandbox=docker without +"),
