@@ -153,4 +153,5 @@ def _program() -> str:
     """How this program can be called again: by name, or by its path where its folder is not on PATH."""
     if shutil.which("endless"):
         return "endless"
-    return os.path.relpath(sys.argv[0])
+    called = os.path.relpath(sys.argv[0])
+    return "python -m runner.cli" if called.endswith("__main__.py") else called

@@ -9,9 +9,9 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 from support.endless import Workplace, live_overrides, quickstart_server
+from support.leftovers import containers_of, processes_of
 
 from runner.domain.task import Environment, Task
 from runner.store.tasks import write_task
@@ -42,7 +42,9 @@ def test_a_run_killed_ten_times_ends_like_one_that_was_not(workplace: Workplace,
     assert len(slots) == len(calm.journal())
     # A call whose answer was still on its way when its process was killed has to be asked again; no other has.
     assert paid <= len(slots) + KILLS * 2 * 16
-    _assert_nothing_left(killed)
+    assert processes_of(killed.folder) == []
+    assert containers_of(killed) == []
+    assert list((killed.folder / "outputs").rglob("*.partial*")) == []
 
 
 def test_a_changed_setting_pays_only_for_what_is_new(local_workplace: Workplace, tmp_path: Path) -> None:
@@ -67,36 +69,3 @@ def _run_and_kill(place: Workplace, words: list[str], *, after: float) -> None:
     except subprocess.TimeoutExpired:
         os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
-
-
-def _assert_nothing_left(place: Workplace) -> None:
-    deadline = time.monotonic() + 10
-    while (left := _processes_of(place.folder)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not left
-    if "sandbox=docker" in place.sandbox:
-        assert _containers(place) == []
-    scratch = list((place.folder / "outputs").rglob("*.partial*"))
-    assert scratch == []
-
-
-def _processes_of(folder: Path) -> list[str]:
-    """Processes that still work in the folder or name it."""
-    found = []
-    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if str(folder) in line or str(process.info["cwd"] or "").startswith(str(folder)):
-            found.append(line)
-    return found
-
-
-def _containers(place: Workplace) -> list[str]:
-    import docker
-
-    address = next(word.partition("=")[2] for word in place.sandbox if word.startswith("sandbox.address="))
-    run = next((place.folder / "outputs" / "runs").iterdir()).name
-    client = docker.DockerClient(base_url=address)
-    try:
-        return [c.name for c in client.containers.list(all=True, filters={"label": f"endless.run={run}"})]
-    finally:
-        client.close()
