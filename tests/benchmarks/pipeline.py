@@ -208,7 +208,7 @@ def _rows(results: Sequence[Result]) -> dict[str, list[str]]:
         "ideal time": [f"{sum(map(r.load.ideal, CHAINS)):.2f} s" for r in results],
         **phases,
         "  before the first call": [f"{r.start:.2f} s" for r in results],
-        "  all else (between phases, dataset, tracking, exit)": [
+        "  all else (judging the last replies, dataset, tracking, exit)": [
             f"{r.seconds - r.start - sum(r.phases.values()):.2f} s" for r in results
         ],
         "runner's CPU": [f"{r.cpu:.2f} s" for r in results],
