@@ -9,7 +9,6 @@ become a config group and shadow the key ``outputs``.
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from runner.compose.locate import Recipe
 from runner.domain.plain import plain
 from runner.schema import Config
 from runner.share import share_dir
+from runner.store.scratch import scratch
 
 _OWN = "own_recipe"
 
@@ -30,9 +30,9 @@ def run_main(recipe: Recipe, request: Request, task: Callable[[Any], Any]) -> No
     from hydra.core.config_store import ConfigStore
 
     ConfigStore.instance().store(name="schema", node=plain(Config()))
-    with tempfile.TemporaryDirectory(prefix="endless-hydra-") as folder, _full_errors(), _hydra_globals():
-        _link(Path(folder), recipe)
-        argv = [*request.options, *_own_overrides(Path(folder), recipe), *request.overrides]
+    with scratch("hydra") as folder, _full_errors(), _hydra_globals():
+        _link(folder, recipe)
+        argv = [*request.options, *_own_overrides(folder, recipe), *request.overrides]
         decorate = hydra.main(version_base="1.3", config_path=str(share_dir("configs")), config_name="config")
         with _argv(["endless", *argv]):
             decorate(task)()

@@ -34,15 +34,7 @@ class OpenAIClient:
             timeout=wire.time_limit(openai, model.timeout_seconds),
             http_client=wire.http_client(openai, address, model.timeout_seconds),
         )
-        self._endpoint = Endpoint(
-            role=role,
-            model=model.name,
-            provider=model.provider.value,
-            address=str(self._client.base_url),
-            key_env=model.api_key_env,
-            timeout=model.timeout_seconds,
-            key=api_key or "",
-        )
+        self._endpoint = Endpoint.of(model, role, address=str(self._client.base_url), key=api_key)
 
     def complete(self, request: Request) -> Completion:
         """Answer. A conversation over the context window comes back with ``Finish.CONTEXT`` and no text.

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from runner import schema
 from runner.domain.errors import EndlessError, MissingRequirement, ProviderError, RecipeError
 from runner.llm.base import Finish
 
@@ -53,6 +54,19 @@ class Endpoint:
     key_env: str | None
     timeout: float
     key: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, model: schema.Model, role: str, *, address: str, key: str | None) -> "Endpoint":
+        """The one of a recipe's model, at the address that its client really calls."""
+        return cls(
+            role=role,
+            model=model.name,
+            provider=model.provider.value,
+            address=address,
+            key_env=model.api_key_env,
+            timeout=model.timeout_seconds,
+            key=key or "",
+        )
 
     def clean(self, text: str) -> str:
         """One short line, without the key."""

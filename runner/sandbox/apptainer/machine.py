@@ -3,11 +3,11 @@
 import contextlib
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from runner.domain.errors import MissingRequirement
 from runner.sandbox.apptainer.command import environment, exec_argv
+from runner.store.scratch import scratch
 
 SECONDS = 30
 REMOVE, REMOVE_SECONDS = "find /mnt -mindepth 1 -delete", 600
@@ -18,8 +18,7 @@ _POINTS = ("dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "srv", "sy
 def output_inside(script: str, *, writable: Path | None = None, seconds: float = SECONDS) -> str:
     """What a shell script says as (fake) root; ``writable`` is a folder to show at /mnt. Raises MissingRequirement
     when it fails."""
-    with tempfile.TemporaryDirectory(prefix="endless-probe-") as name:
-        image = Path(name)
+    with scratch("machine") as image:
         image.chmod(0o755)
         for point in (*_POINTS, *_FOLDERS):
             (image / point).mkdir(parents=True)

@@ -1,7 +1,6 @@
 """Find tasks of others in a folder or an archive, and write each in our stored form, or say why it cannot be."""
 
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from runner.store.harbor import settings
 from runner.store.harbor.folder import TOML
 from runner.store.imports import native
 from runner.store.imports.archive import unpack
+from runner.store.scratch import scratch
 from runner.store.tasks import is_task, read_task, write_task
 
 _DEEPEST = 6
@@ -66,9 +66,9 @@ def import_tasks(source: Path, target: Path) -> Iterator[Imported]:
         return
     if not source.is_file():
         raise UserError(f"{source} is neither a folder nor an archive")
-    with tempfile.TemporaryDirectory(prefix="endless-import-") as scratch:
+    with scratch("import") as folder:
         # A task that lies at the archive's top is named after the archive.
-        root = Path(scratch) / re.sub(r"(\.tar)?\.\w+$", "", source.name)
+        root = folder / re.sub(r"(\.tar)?\.\w+$", "", source.name)
         root.mkdir()
         unpack(source, root)
         yield from _import_folder(root, target, source)
