@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from runner.schema_training import Ppo, Sft, Training
+
 
 class Sampling(Enum):
     """How labels are drawn."""
@@ -281,6 +283,11 @@ class Config:
     generate: Generate = Generate()
     filter: Filter = Filter()
     dataset: Dataset = Dataset()
+    training: Training = Training()
+    sft: Sft | None = None
+    """Null: no supervised fine-tuning."""
+    ppo: Ppo | None = None
+    """Null: no reinforcement learning."""
     tracking: Tracking = Tracking()
     executor: Executor = Executor()
     record: str | None = None

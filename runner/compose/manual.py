@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 import runner.schema
+import runner.schema_training
 from runner.domain.plain import plain
 from runner.schema import Config
 
@@ -86,8 +87,9 @@ def _first_line(section: Any) -> str:
 @cache
 def _docs() -> dict[str, dict[str, str]]:
     """Class name -> field name -> the string literal under the field."""
-    tree = ast.parse(inspect.getsource(runner.schema))
-    return {node.name: dict(_field_docs(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
+    trees = [ast.parse(inspect.getsource(module)) for module in (runner.schema, runner.schema_training)]
+    classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {node.name: dict(_field_docs(node)) for node in classes}
 
 
 def _field_docs(node: ast.ClassDef) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,1 @@
+"""Training: a recipe's ``sft`` and ``ppo`` sections become real OpenRLHF runs, watched and resumed from here."""
