@@ -138,7 +138,12 @@ class Sandbox:
     """What ``sandboxes/base/Dockerfile`` starts FROM. Apptainer also takes ``oras://...`` and the like, or a path: a
     .sif, an unpacked folder, or (ending in .tar) what ``docker save`` writes."""
     concurrency: int = 8
-    """Sandboxes (builds and episodes) alive at once."""
+    """Sandboxes (builds and episodes) in use at once. ``executor.workers`` is how many may want one."""
+    prestart: int = 8
+    """Sandboxes started for waiting workers, beyond ``concurrency``, so that an episode finds its own ready when its
+    turn comes; 0: none. They need ``executor.workers`` to be more than ``concurrency``."""
+    starts: int = 4
+    """Sandboxes being started at once. More only make each start slower: engines take them almost one by one."""
     build_seconds: float = 180.0
     verifier_seconds: float = 60.0
     memory_mb: int = 1024

@@ -21,11 +21,14 @@ _POSITIVE = (
     *(f"agent.{name}" for name in ("max_turns", "turn_tokens", "context_tokens", "output_tokens", "max_invalid")),
     *("agent.episode_seconds", "agent.command_seconds"),
     *(f"generate.{name}" for name in ("draws", "rounds", "max_tokens", "log_tokens")),
-    *(f"sandbox.{name}" for name in ("concurrency", "memory_mb", "pids", "cpus", "output_bytes")),
+    *(f"sandbox.{name}" for name in ("concurrency", "starts", "memory_mb", "pids", "cpus", "output_bytes")),
     *("sandbox.build_seconds", "sandbox.verifier_seconds"),
     *("filter.n", "dataset.max_prompt_tokens", "executor.workers", "tracking.timeout_seconds"),
 )
-_NOT_NEGATIVE = ("dataset.dev_tasks", "tracking.episode_traces", "executor.infra_retries", "executor.backoff_seconds")
+_NOT_NEGATIVE = (
+    *("sandbox.prestart", "dataset.dev_tasks", "tracking.episode_traces"),
+    *("executor.infra_retries", "executor.backoff_seconds"),
+)
 _SHARES = ("dataset.max_dev_share", "executor.infra_share", "generate.duplicate_similarity")
 
 
