@@ -6,6 +6,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from runner.domain.plain import later
+
 AGENT_USER = "user"
 """The login name of the agent inside every sandbox; its uid and gid are 1000, its home is ``AGENT_HOME``."""
 
@@ -13,6 +15,24 @@ AGENT_HOME = "/home/user"
 
 Labels = Mapping[str, str]
 """One value per taxonomy dimension: ``{"category": "log analysis", ...}``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthCheck:
+    """When a sandbox is ready for the agent: a command that is tried until it succeeds. As in Harbor's task.toml."""
+
+    command: str
+    """Bash, run as the agent's user in the agent's shell (in a subshell); healthy when it exits with 0."""
+    interval_seconds: float = 0.5
+    """Pause after a failure."""
+    timeout_seconds: float = 10.0
+    """Of one try."""
+    start_period_seconds: float = 0.0
+    """For so long after the start failures do not count."""
+    start_interval_seconds: float = 0.5
+    """Pause after a failure in the start period."""
+    retries: int = 60
+    """So many failures in a row are the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +45,17 @@ class Environment:
     start: str = ""
     """Bash, run as the agent's user before the agent's shell opens: services and background processes. May be empty."""
 
+    health: HealthCheck | None = later(None)
+    """Tried after ``start``: when the environment is built (its failure is then the environment's fault) and before
+    every episode."""
+
     context: Path | None = None
     """An imported task's own build context (a folder with a ``Dockerfile``). Needs a backend that can build one."""
+
+    @property
+    def has_services(self) -> bool:
+        """Whether there is something to do in a new sandbox before an agent may have it."""
+        return bool(self.start) or self.health is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +87,9 @@ class Task:
     initial_test: str = ""
     """A pytest file that passes on the untouched environment; empty for imported tasks without one."""
     truth: str = ""
+    keep_ports: tuple[int, ...] = ()
+    """TCP ports. Grading lives with the agent's processes that listen on one of them, and ends all others of the
+    agent's; empty, as a rule: all end. For pytest files only."""
     solution: str = ""
     """A bash script that solves the task (an oracle), or empty."""
     labels: Labels = field(default_factory=dict)

@@ -81,8 +81,12 @@ class Sandbox(Protocol):
     def run(self, command: str, *, timeout: float) -> ExecResult:
         """Run ``command`` in the agent's persistent shell. Raises EngineError when the sandbox itself broke."""
 
-    def quiesce(self) -> None:
-        """End every process the agent started, close its shell, keep the files. Raises EngineError."""
+    def quiesce(self, keep_ports: Sequence[int] = ()) -> None:
+        """End every process the agent started, close its shell, keep the files. Raises EngineError.
+
+        Kept alive are those that listen on one of ``keep_ports`` (TCP); what is executed as root afterwards must be
+        safe from them. Where nobody listens, or it cannot be told, all end. Without ports, all end in any case.
+        """
 
     def exec(
         self, argv: Sequence[str], *, role: Role, timeout: float, stdin: bytes = b"", cwd: str = "/"

@@ -31,7 +31,7 @@ class NullSandbox:
         self._commands.append(command)
         return ExecResult(output=b"", exit_code=0, seconds=0.0, cwd=AGENT_HOME)
 
-    def quiesce(self) -> None:
+    def quiesce(self, keep_ports: Sequence[int] = ()) -> None:
         """There is nothing to end."""
 
     def exec(

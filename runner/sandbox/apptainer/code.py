@@ -9,7 +9,7 @@ from pathlib import Path
 import runner
 from runner.domain.errors import EngineError
 
-_MODULES = ("domain/task.py", "sandbox/local/identity.py", "sandbox/local/inside/*.py")
+_MODULES = ("domain/plain.py", "domain/task.py", "sandbox/local/identity.py", "sandbox/local/inside/*.py")
 _PACKAGES = ("", "domain", "sandbox", "sandbox/local", "sandbox/local/inside")
 
 
@@ -22,6 +22,7 @@ def ensure_code(cache: Path) -> Path:
     try:
         if not final.is_dir():
             _copy(source, files, final)
+        os.utime(final)  # its time is its last use
     except OSError as error:
         raise EngineError(f"The program for the inside could not be put into {cache}: {error}") from error
     return final

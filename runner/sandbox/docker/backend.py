@@ -56,7 +56,7 @@ class DockerBackend:
         return Probe(ok=True, detail=f"{name} {version.get('Version', '?')} at {address}", limits=_limits(info))
 
     def build(self, environment: Environment, *, timeout: float) -> Image | BuildFailure:
-        """See ``base.Backend.build``. A start script is tried once, so that its failure is the environment's."""
+        """See ``base.Backend.build``. Services are tried once, so that their failure is the environment's."""
         with self._slots:
             built = self._images.build(environment, timeout)
             if isinstance(built, BuildFailure):
@@ -69,7 +69,7 @@ class DockerBackend:
         """See ``base.Backend.start``."""
         with self._slots, self._started(image) as sandbox:
             if failure := _serve(sandbox, image):
-                raise EngineError(f"The task's start script worked when it was built, but not now: {failure.log}")
+                raise EngineError(f"The task's services started when it was built, but not now: {failure.log}")
             yield sandbox
 
     def close(self) -> None:
@@ -104,14 +104,14 @@ class DockerBackend:
                 sandbox.close()
 
     def _try_services(self, image: Image) -> BuildFailure | None:
-        if not image.environment.start:
+        if not image.environment.has_services:
             return None
         with self._started(image) as sandbox:
             return _serve(sandbox, image)
 
 
 def _serve(sandbox: DockerSandbox, image: Image) -> BuildFailure | None:
-    return sandbox.start_services(image.environment.start) if image.environment.start else None
+    return sandbox.serve(image.environment) if image.environment.has_services else None
 
 
 def _limits(info: dict[str, Any]) -> tuple[str, ...]:

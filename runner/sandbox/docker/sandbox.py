@@ -3,13 +3,16 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.domain.errors import EngineError
-from runner.domain.task import AGENT_HOME
+from runner.domain.task import AGENT_HOME, Environment
+from runner.sandbox import services
 from runner.sandbox.base import BuildFailure, ExecResult, Role
 from runner.sandbox.docker.attached import Attached
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.grader import MOUNT
 from runner.sandbox.reading import collect
 from runner.sandbox.shell import AGENT_ENV, Shell
 
@@ -22,14 +25,6 @@ USERS = {Role.AGENT: "1000:1000", Role.ROOT: "0:0"}
 HELPER_SECONDS = 20.0
 NOT_STARTED = (b"OCI runtime exec failed", b"Error: runc:", b"Error: crun:")
 """How Docker and Podman say, on the program's own stream, that there is no such program or folder."""
-START_SECONDS = 30.0
-# The script's services keep its output open for as long as they live, so it goes to a file that has no name any more.
-_START = """
-log=$(mktemp) || exit 1
-bash -c "$1" </dev/null >"$log" 2>&1; code=$?
-((code == 0)) || tail -c 4000 "$log"
-rm -f "$log"; exit "$code"
-"""
 
 
 class DockerSandbox:
@@ -54,10 +49,11 @@ class DockerSandbox:
         self._touched = True
         return self._shell.run(command, timeout)
 
-    def quiesce(self) -> None:
-        """See ``base.Sandbox.quiesce``: the container restarts, which nothing in it survives."""
+    def quiesce(self, keep_ports: Sequence[int] = ()) -> None:
+        """See ``base.Sandbox.quiesce``: the container restarts, which nothing in it survives, unless services
+        are to be kept."""
         self._shell.close()
-        if self._touched:
+        if self._touched and not (keep_ports and services.keep(keep_ports, Path(MOUNT), self._as_root)):
             self._restart()
             self._touched = False
 
@@ -86,21 +82,11 @@ class DockerSandbox:
             output=output, exit_code=code, seconds=seconds, timed_out=stop == "time", truncated=stop == "flood"
         )
 
-    def start_services(self, script: str) -> BuildFailure | None:
-        """Run a task's start script as the agent; None is success. What it left running stays. Raises EngineError."""
+    def serve(self, environment: Environment) -> BuildFailure | None:
+        """Start a task's services, wait until they are healthy; None is success. Raises EngineError."""
         self._touched = True
-        argv = ["bash", "--norc", "--noprofile", "-c", _START, "start", script]
-        attached = self._attach(argv, USERS[Role.AGENT], self._folder, self._agent_env, stdin=False)
-        try:
-            output, stop = collect(attached, START_SECONDS, self._limit)
-            code = None if stop else attached.exit_code()
-        finally:
-            attached.close()
-        if code == 0:
-            return None
-        said = output.decode("utf-8", "replace").rstrip()
-        why = f"did not return within {START_SECONDS:.0f} s" if stop else f"ended with exit code {code}"
-        return BuildFailure(log=f"{said}\nstart.sh {why}".lstrip(), timed_out=bool(stop))
+        run = lambda command, seconds: self.run(command, timeout=seconds)  # noqa: E731
+        return services.serve(environment, execute=self._as_agent, run=run)
 
     def close(self) -> None:
         """Let go of the shell; whoever made the container removes it."""
@@ -116,11 +102,20 @@ class DockerSandbox:
             return self._attach(argv, USERS[Role.AGENT], cwd or "/", self._agent_env)
 
     def _execute(self, argv: Sequence[str]) -> None:
-        attached = self._attach(argv, USERS[Role.AGENT], "/", self._agent_env, stdin=False)
+        self._as_agent(argv, HELPER_SECONDS, cwd="/")
+
+    def _as_agent(self, argv: Sequence[str], seconds: float, *, cwd: str = "") -> tuple[int | None, bytes]:
+        """Beside the agent's shell, with its environment. A program that overruns lives on."""
+        attached = self._attach(argv, USERS[Role.AGENT], cwd or self._folder, self._agent_env, stdin=False)
         try:
-            collect(attached, HELPER_SECONDS, self._limit)
+            output, stop = collect(attached, seconds, self._limit)
+            return None if stop else attached.exit_code(), output
         finally:
             attached.close()
+
+    def _as_root(self, argv: Sequence[str], seconds: float) -> tuple[int | None, bytes]:
+        result = self.exec(argv, role=Role.ROOT, timeout=seconds)
+        return result.exit_code, result.output
 
     def _attach(
         self, argv: Sequence[str], user: str, cwd: str, env: Mapping[str, str], *, stdin: bool = True

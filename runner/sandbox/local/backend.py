@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.domain.errors import EndlessError, EngineError, MissingRequirement
+from runner.domain.plain import plain
 from runner.domain.task import Environment
 from runner.sandbox.base import BuildFailure, Image, Probe, Role
 from runner.sandbox.local import build
@@ -62,7 +64,7 @@ class LocalBackend:
         return Probe(ok=True, detail=f"Linux namespaces, {users}", limits=not_enforced(single=self._identity.single))
 
     def build(self, environment: Environment, *, timeout: float) -> Image | BuildFailure:
-        """See ``base.Backend.build``. A start script is tried once, so that its failure is the environment's. Raises
+        """See ``base.Backend.build``. Services are tried once, so that their failure is the environment's. Raises
         MissingRequirement for an imported task's Docker context."""
         if environment.context is not None:
             raise MissingRequirement(f"{environment.context} has a Dockerfile, which needs `sandbox=docker`")
@@ -76,9 +78,9 @@ class LocalBackend:
                 return failure
             with build.new_layer(layer) as descriptor:
                 stage.pack(descriptor)
-        if environment.start:
+        if environment.has_services:
             with self._slots, self._started(image) as sandbox:
-                failure = sandbox.start_services(environment.start)
+                failure = sandbox.serve(environment)
             if failure is not None:
                 layer.unlink(missing_ok=True)
         return failure or image
@@ -87,9 +89,8 @@ class LocalBackend:
     def start(self, image: Image) -> Iterator[LocalSandbox]:
         """See ``base.Backend.start``."""
         with self._slots, self._started(image) as sandbox:
-            script = image.environment.start
-            if script and (failure := sandbox.start_services(script)):
-                raise EngineError(f"The task's start script worked when it was built, but not now: {failure.log}")
+            if image.environment.has_services and (failure := sandbox.serve(image.environment)):
+                raise EngineError(f"The task's services started when it was built, but not now: {failure.log}")
             yield sandbox
 
     def close(self) -> None:
@@ -181,4 +182,6 @@ class LocalBackend:
         """Names a layer by all that goes into it."""
         parts = [_PROCEDURE, environment.setup, environment.start, self._origin(), self._identity.kind]
         parts.append(str(self._config.build_network))
+        if environment.health is not None:  # a layer is kept only if its services are healthy
+            parts.append(json.dumps(plain(environment.health)))
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -5,9 +5,11 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from runner.domain.errors import EngineError
-from runner.domain.task import AGENT_HOME
+from runner.domain.task import AGENT_HOME, Environment
+from runner.sandbox import services
 from runner.sandbox.base import BuildFailure, ExecResult, Role
 from runner.sandbox.local.nursery import Stage
 from runner.sandbox.local.process import Process, Program
@@ -17,8 +19,8 @@ from runner.sandbox.shell import AGENT_ENV, Shell
 log = logging.getLogger(__name__)
 
 HELPER_SECONDS = 20.0
-START_SECONDS = 30.0
-LOG_BYTES = 4000
+GRADER = Path("/opt/endless-grader")
+"""Where ``inside/tree.py`` shows the grader's Python."""
 
 
 class LocalSandbox:
@@ -34,12 +36,14 @@ class LocalSandbox:
         """See ``base.Sandbox.run``."""
         return self._shell.run(command, timeout)
 
-    def quiesce(self) -> None:
-        """See ``base.Sandbox.quiesce``: the agent's process namespace ends, and everything in it."""
+    def quiesce(self, keep_ports: Sequence[int] = ()) -> None:
+        """See ``base.Sandbox.quiesce``: the agent's process namespace ends, and everything in it, unless something is
+        to be kept there."""
         self._shell.close()
-        if self._agent_space is not None:
-            space, self._agent_space = self._agent_space, None
-            self._stage.close_space(space)
+        if self._agent_space is None or (keep_ports and services.keep(keep_ports, GRADER, self._as_root)):
+            return
+        space, self._agent_space = self._agent_space, None
+        self._stage.close_space(space)
 
     def exec(
         self, argv: Sequence[str], *, role: Role, timeout: float, stdin: bytes = b"", cwd: str = "/"
@@ -66,23 +70,10 @@ class LocalSandbox:
             output=output, exit_code=code, seconds=seconds, timed_out=stop == "time", truncated=stop == "flood"
         )
 
-    def start_services(self, script: str) -> BuildFailure | None:
-        """Run a task's start script as the agent; None is success. What it left running stays. Raises EngineError."""
-        argv = ["bash", "--norc", "--noprofile", "-c", script]
-        program = Program(argv=argv, agent=True, env=AGENT_ENV, cwd=AGENT_HOME, limits=self._limits)
-        with _file(b"") as source, _file(b"", writable=True) as said:  # services hold their output open for ever
-            process = self._stage.start(self._agent(), program, stdin=source, stdout=said)
-            try:
-                _, stop = collect(process, START_SECONDS, self._output_bytes)
-                code = None if stop else process.exit_code()
-            finally:
-                process.close()
-            if code == 0:
-                return None
-            size = os.fstat(said).st_size
-            tail = os.pread(said, LOG_BYTES, max(0, size - LOG_BYTES)).decode("utf-8", "replace").rstrip()
-        why = f"did not return within {START_SECONDS:.0f} s" if stop else f"ended with exit code {code}"
-        return BuildFailure(log=f"{tail}\nstart.sh {why}".lstrip(), timed_out=bool(stop))
+    def serve(self, environment: Environment) -> BuildFailure | None:
+        """Start a task's services, wait until they are healthy; None is success. Raises EngineError."""
+        run = lambda command, seconds: self.run(command, timeout=seconds)  # noqa: E731
+        return services.serve(environment, execute=self._as_agent, run=run)
 
     def close(self) -> None:
         """Let go of the shell; whoever made the stage ends it."""
@@ -119,16 +110,27 @@ class LocalSandbox:
     def _execute(self, argv: Sequence[str]) -> None:
         """A helper of the shell's. As root, so that the agent's processes cannot keep it from starting or from killing
         them; it is bash from the system's folders, with an environment of ours."""
-        program = Program(argv=argv, agent=False, env={"PATH": AGENT_ENV["PATH"]})
+        self._as_root(argv, HELPER_SECONDS)
+
+    def _as_agent(self, argv: Sequence[str], seconds: float) -> tuple[int | None, bytes]:
+        """Beside the agent's shell, with its environment. A program that overruns lives on."""
+        program = Program(argv=argv, agent=True, env=AGENT_ENV, cwd=AGENT_HOME, limits=self._limits)
+        return self._beside(program, seconds)
+
+    def _as_root(self, argv: Sequence[str], seconds: float) -> tuple[int | None, bytes]:
+        return self._beside(Program(argv=argv, agent=False, env={"PATH": AGENT_ENV["PATH"]}), seconds)
+
+    def _beside(self, program: Program, seconds: float) -> tuple[int | None, bytes]:
+        """Exit code and output of a program in the agent's process namespace."""
         with _file(b"") as source:
-            self._run_out(self._agent(), program, source, HELPER_SECONDS)
+            code, output, _ = self._run_out(self._agent(), program, source, seconds)
+        return code, output
 
 
 @contextmanager
-def _file(content: bytes, *, writable: bool = False) -> Iterator[int]:
+def _file(content: bytes) -> Iterator[int]:
     """A descriptor of a file in memory, at its start."""
-    in_memory = bool(content) or writable
-    descriptor = os.memfd_create("stream") if in_memory else os.open(os.devnull, os.O_RDONLY)
+    descriptor = os.memfd_create("stream") if content else os.open(os.devnull, os.O_RDONLY)
     try:
         view = memoryview(content)
         while view:
