@@ -163,6 +163,13 @@ class Sandbox:
     """The engine's socket (``unix:///run/podman/podman.sock``); null: DOCKER_HOST or the default."""
     root: str = "/"
     """Local backend: the folder whose system directories the sandbox sees; ``/`` is this machine's own, read-only."""
+    sif: bool = False
+    """Apptainer: keep the base image as one .sif file instead of a folder, for file systems that are slow with many
+    small files (Lustre, NFS) or limit their number. Sandboxes then start and read files a little slower."""
+    cache_gb: float | None = 50.0
+    """How much disk the built tasks may take, in GB, not counting their common base. Those that were not used for
+    longest are removed during a run, and built again when they are wanted; null: no limit. `endless clean` frees the
+    rest."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,11 @@ exit codes: 0 done, 1 the experiment failed, 2 wrong input, 130 interrupted
 
 RECIPE_COMMANDS = {
     "run": "run a recipe: the phases that are not done yet",
+CLEAN = """\
+Removed are built tasks, base images and graders that were not used for --days, and the longest unused ones beyond
+sandbox.cache_gb; containers, folders and files that killed runs left. What a live run uses stays. All of it is made
+again when it is wanted. Results (store/, runs/, the journal, MLflow) are never touched.
+"""
     "plan": "phases, fingerprints, calls, tokens and dollars of a recipe; runs nothing",
 }
 
@@ -114,6 +119,16 @@ def _add_others(commands: Commands) -> None:  # type: ignore[valid-type]
     ui.set_defaults(module="runner.cli.ui")
     keys = commands.add_parser("keys", help="every key of a recipe: type, default and meaning")  # type: ignore[attr-defined]
     keys.add_argument("filter", nargs="?", default="", help="only keys that start with this")
+    text = "remove what runs keep for speed and nobody uses: images, layers, leftovers; never results"
+    clean = commands.add_parser("clean", help=text, description=text, epilog=CLEAN)  # type: ignore[attr-defined]
+    clean.add_argument("--all", action="store_true", help="everything that is kept for speed, however new")
+    clean.add_argument(
+        "--days", type=float, default=14, help="unused is what no run has wanted for so long (default: 14)"
+    )
+    clean.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    clean.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="address or cache_gb")
+    clean.add_argument("--outputs", default="outputs", help="the outputs folder (default: outputs)")
+    clean.set_defaults(module="runner.cli.clean")
     keys.set_defaults(module="runner.cli.keys")
 
 

@@ -124,6 +124,8 @@ def _sandbox(config: Config) -> Iterator[str]:
     for name in config.sandbox.build_env:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             yield "sandbox.build_env holds NAMES of environment variables, never NAME=value"
+    if config.sandbox.cache_gb is not None and config.sandbox.cache_gb < 0:
+        yield f"sandbox.cache_gb is {config.sandbox.cache_gb}, but must be 0 or more, or null for no limit"
     if not Path(config.sandbox.root).is_absolute():
         yield f"sandbox.root is {config.sandbox.root!r}, but must be an absolute path"
 

@@ -3,11 +3,13 @@
 import difflib
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from runner.domain.errors import MissingRequirement, RecipeError
+from runner.domain.errors import EngineError, MissingRequirement, RecipeError
 from runner.sandbox.base import Backend, Probe
+from runner.sandbox.cache import Inventory
 from runner.schema import Sandbox as Settings
 
 log = logging.getLogger(__name__)
@@ -18,10 +20,20 @@ BACKENDS = {
     "local": "runner.sandbox.local:LocalBackend",
     "null": "runner.sandbox.null:NullBackend",
 }
+CACHES = {
+    "docker": "runner.sandbox.docker.cache:inventory",
+    "apptainer": "runner.sandbox.apptainer.cache:inventory",
+    "local": "runner.sandbox.local.cache:inventory",
+    "common": "runner.sandbox.leftovers:inventory",
+}
+"""Who says what ``endless clean`` may remove: a context manager of the ``sandbox`` section, the cache folder and the
+moment from which on live runs may have used it (None: no run lives), which yields an ``Inventory``. It may raise
+EngineError where its engine is not there. A backend that keeps nothing needs none."""
 AUTO = ("docker", "local")
 """What ``auto`` tries, in this order."""
 
 Make = Callable[[Settings, Path, str], Backend]
+Take = Callable[[Settings, Path, float | None], AbstractContextManager[Inventory]]
 
 
 def open_backend(config: Settings, *, cache: Path, run_label: str) -> Backend:
@@ -47,6 +59,23 @@ def probe_all(config: Settings | None = None, cache: Path = Path()) -> dict[str,
 def probe_one(name: str, config: Settings | None = None, cache: Path = Path()) -> Probe:
     """What one backend says about this machine. Raises RecipeError for an unknown name."""
     return _find(name)(config or Settings(), cache, "probe").probe()
+
+
+@contextmanager
+def open_inventories(
+    config: Settings, cache: Path, since: float | None
+) -> Iterator[dict[str, Inventory | EngineError]]:
+    """What each backend keeps, or why it cannot say; see ``CACHES``."""
+    with ExitStack() as stack:
+        found: dict[str, Inventory | EngineError] = {}
+        for name, where in CACHES.items():
+            module, _, attribute = where.partition(":")
+            take: Take = getattr(importlib.import_module(module), attribute)
+            try:
+                found[name] = stack.enter_context(take(config, cache, since))
+            except EngineError as error:
+                found[name] = error
+        yield found
 
 
 def _first_that_works(config: Settings, cache: Path, run_label: str) -> Backend:

@@ -91,6 +91,7 @@ def _version(distribution: str) -> str:
 def _locked(path: Path) -> Iterator[None]:
     with path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        os.utime(lock.fileno())  # its time is the runtime's last use
         yield
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from runner.domain.errors import EngineError
 from runner.sandbox.apptainer.command import build_argv, build_environment
 from runner.sandbox.apptainer.machine import remove
+from runner.sandbox.disk import abandoned
 from runner.schema import Sandbox as Settings
 from runner.share import share_dir
 
@@ -66,9 +67,8 @@ def origin(base_image: str) -> tuple[str, str]:
 
 def remove_abandoned(folder: Path) -> None:
     """Delete the half-made folders of dead processes."""
-    for partial in folder.glob("*.partial"):
-        if not Path("/proc", partial.name.split(".")[1]).exists():
-            remove(partial)
+    for partial in abandoned(folder):
+        remove(partial)
 
 
 def _definition() -> Path:
@@ -79,6 +79,7 @@ def _definition() -> Path:
 def _locked(path: Path) -> Iterator[None]:
     with path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        os.utime(lock.fileno())  # its time is the image's last use
         yield
 
 

@@ -1,7 +1,6 @@
 """The Docker backend: images, containers and their limits behind ``base.Backend``."""
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +10,15 @@ from runner.domain.errors import EngineError
 from runner.domain.task import Environment
 from runner.sandbox.base import BuildFailure, Image, Probe
 from runner.sandbox.docker import containers
-from runner.sandbox.docker.engine import Engine, connect, describe
+from runner.sandbox.docker.engine import Engine, connect, describe, passes
 from runner.sandbox.docker.grader import MOUNT, GraderVolume
+from runner.sandbox.docker.image_cache import ImageCache
 from runner.sandbox.docker.images import Images
 from runner.sandbox.docker.sandbox import DockerSandbox
+from runner.sandbox.docker.uses import Uses
+from runner.sandbox.lease import Lease
+from runner.sandbox.starting import Starter
+from runner.sandbox.trim import Trimmer
 from runner.schema import Sandbox as Settings
 
 log = logging.getLogger(__name__)
@@ -32,9 +36,13 @@ class DockerBackend:
         """``cache`` is a folder of this machine for what is made once. Connects at first use only."""
         self._config, self._run = config, run_label
         self._engine = Engine(config.address, connections=4 * config.concurrency + 8)
-        self._images = Images(self._engine, config, run_label)
+        self._lease = Lease(cache)
+        uses = Uses.below(cache)
+        self._trimmer = Trimmer(config.cache_gb, ImageCache(self._engine, uses).list)
+        self._images = Images(self._engine, config, run_label, uses, self._trimmer.built)
         self._volume = GraderVolume(self._engine, cache, run_label)
-        self._slots = threading.BoundedSemaphore(config.concurrency)
+        self._configs = containers.Configs(self._engine)
+        self._starter = Starter(config, passes)
 
     def probe(self) -> Probe:
         """See ``base.Backend.probe``; answers within seconds."""
@@ -57,7 +65,8 @@ class DockerBackend:
 
     def build(self, environment: Environment, *, timeout: float) -> Image | BuildFailure:
         """See ``base.Backend.build``. Services are tried once, so that their failure is the environment's."""
-        with self._slots:
+        self._lease.take()
+        with self._starter.building():
             built = self._images.build(environment, timeout)
             if isinstance(built, BuildFailure):
                 return built
@@ -67,13 +76,22 @@ class DockerBackend:
     @contextmanager
     def start(self, image: Image) -> Iterator[DockerSandbox]:
         """See ``base.Backend.start``."""
-        with self._slots, self._started(image) as sandbox:
+        # Services start in the slot: an episode's world must not age by how long its turn took to come.
+        ahead = None if image.environment.has_services else DockerSandbox.open_shell
+        with self._starter.opened(lambda: self._started(image), ahead) as sandbox:
             if failure := _serve(sandbox, image):
                 raise EngineError(f"The task's services started when it was built, but not now: {failure.log}")
             yield sandbox
 
+    def stop(self) -> None:
+        """See ``base.Backend.stop``."""
+        self._starter.stop()
+
     def close(self) -> None:
         """See ``base.Backend.close``. An engine that is gone keeps its containers until a later run reaps them."""
+        self.stop()
+        self._trimmer.close()
+        self._lease.release()
         if not self._engine.connected:
             return
         try:
@@ -89,6 +107,7 @@ class DockerBackend:
     def remove_image(self, image: Image) -> None:
         """See ``base.Backend.remove_image``."""
         self._images.remove(image.reference)
+        self._configs.forget(image.reference)
 
     @contextmanager
     def _started(self, image: Image) -> Iterator[DockerSandbox]:
@@ -97,7 +116,8 @@ class DockerBackend:
         with containers.created(self._engine, image.reference, self._run, **options) as container:
             with self._engine.trouble("start a container"):
                 container.start()
-            sandbox = DockerSandbox(self._engine, container, self._config.output_bytes)
+            config = self._configs.of(image.reference, container)
+            sandbox = DockerSandbox(self._engine, container, self._config.output_bytes, config)
             try:
                 yield sandbox
             finally:

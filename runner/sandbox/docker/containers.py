@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MARK, RUN, OWNER = "endless", "endless.run", "endless.owner"
-LIVE, IMAGE = "1", "image"
-"""Values of ``MARK``: a container or volume that may be reaped; an image (whose labels containers inherit)."""
+LIVE, IMAGE, VOLUME = "1", "image", "kept"
+"""Values of ``MARK``: a container that may be reaped; an image (whose labels containers inherit); a volume."""
 
 LIFETIME = 6 * 3600
 """Seconds after which a forgotten container ends by itself."""
@@ -124,10 +124,27 @@ def remove(engine: Engine, container: str) -> None:
 
 def reap(engine: Engine) -> int:
     """Remove our containers whose owner is dead; returns how many. Raises EngineError."""
-    orphans = [name for name, found in _ours(engine) if is_orphan(found.get(OWNER, ""))]
-    for name in orphans:
+    found = orphans(engine)
+    for name in found:
         remove(engine, name)
-    return len(orphans)
+    return len(found)
+
+
+def orphans(engine: Engine, only: Mapping[str, str] | None = None) -> list[str]:
+    """Our containers whose owner is dead, and that have the labels ``only``. Raises EngineError."""
+    return [name for name, found in _ours(engine, only) if is_orphan(found.get(OWNER, ""))]
+
+
+def alive(engine: Engine) -> list[Mapping[str, Any]]:
+    """All containers, ours or not, but those of ours whose owner is dead. Raises EngineError."""
+    with engine.trouble("list containers"):
+        found = engine.client.api.containers(all=True)
+    return [container for container in found if not is_orphan((container.get("Labels") or {}).get(OWNER, ""))]
+
+
+def label_filter(mark: str, only: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """For the engine's lists: what has our mark, and the labels ``only``."""
+    return {"label": [f"{name}={value}" for name, value in {MARK: mark, **(only or {})}.items()]}
 
 
 def remove_own(engine: Engine) -> None:
@@ -137,7 +154,7 @@ def remove_own(engine: Engine) -> None:
         remove(engine, name)
 
 
-def _ours(engine: Engine) -> list[tuple[str, Mapping[str, str]]]:
+def _ours(engine: Engine, only: Mapping[str, str] | None = None) -> list[tuple[str, Mapping[str, str]]]:
     with engine.trouble("list containers"):
-        found = engine.client.api.containers(all=True, filters={"label": f"{MARK}={LIVE}"})
+        found = engine.client.api.containers(all=True, filters=label_filter(LIVE, only))
     return [(str(container["Id"]), container.get("Labels") or {}) for container in found]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from runner.sandbox.docker.archive import archive, folder_archive
-from runner.sandbox.docker.containers import MARK, created
+from runner.sandbox.docker.containers import MARK, VOLUME, created
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.uses import Uses
 from runner.sandbox.runtime import ensure_runtime
 
 MOUNT = "/opt/endless-grader"
@@ -45,6 +46,7 @@ class GraderVolume:
         with (self._cache / "grader-volume.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._fill(image, name, runtime)
+        Uses.below(self._cache).note(name)
         return name
 
     def _fill(self, image: str, name: str, runtime: Path) -> None:
@@ -52,8 +54,7 @@ class GraderVolume:
         from docker.types import Mount
 
         with self._engine.trouble("prepare the grader's volume"):
-            # "kept": nothing reaps it; whoever wants the space back prunes by the label's name.
-            self._engine.client.volumes.create(name, labels={MARK: "kept"})
+            self._engine.client.volumes.create(name, labels={MARK: VOLUME})
         mount = Mount(MOUNT, name, no_copy=True)
         with (
             created(self._engine, image, self._run, network_mode="none", mounts=[mount]) as container,

@@ -4,7 +4,7 @@ import hashlib
 import io
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +17,7 @@ from runner.sandbox.docker.containers import IMAGE, MARK, OWNER, RUN, build_opti
 from runner.sandbox.docker.dockerfile import LOG_BYTES, DockerfileBuild
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.trouble import infrastructure
+from runner.sandbox.docker.uses import Uses
 from runner.sandbox.reading import collect_tail
 from runner.schema import Sandbox as Settings
 from runner.share import share_dir
@@ -37,8 +38,12 @@ find {AGENT_HOME} -user root -group root -exec chown -h {AGENT_USER}:{AGENT_USER
 class Images:
     """Builds images and finds built ones; a tag names its content."""
 
-    def __init__(self, engine: Engine, settings: Settings, run: str) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, run: str, uses: Uses, on_build: Callable[[], None] = lambda: None
+    ) -> None:
+        """``uses`` is told of each image that is wanted, ``on_build`` is called after each that was built."""
         self._engine, self._settings, self._run = engine, settings, run
+        self._uses, self._on_build = uses, on_build
         self._base_lock = threading.Lock()
 
     def build(self, environment: Environment, timeout: float) -> str | BuildFailure:
@@ -49,24 +54,21 @@ class Images:
         tag = _tag("task", base, environment.setup, environment.start)
         if self._exists(tag):
             return tag
-        return self._build_setup(base, tag, environment.setup, timeout) or tag
+        return self._build_setup(base, tag, environment.setup, timeout) or self._built(tag)
 
     def remove(self, tag: str) -> None:
         """Forget an image. One that is gone already, or still in use, is left alone. Raises EngineError."""
-        from docker.errors import APIError, NotFound
+        if remove(self._engine, tag):
+            self._uses.forget(tag)
 
-        with self._engine.trouble("remove an image"):
-            try:
-                self._engine.client.images.remove(tag)
-            except NotFound:
-                return
-            except APIError as error:
-                if error.status_code != 409:
-                    raise
+    def _built(self, tag: str) -> str:
+        self._on_build()
+        return tag
 
     def _exists(self, tag: str) -> bool:
         from docker.errors import NotFound
 
+        self._uses.note(tag)  # before looking, so that nobody who tidies up removes it just then
         with self._engine.trouble("look for an image"):
             try:
                 self._engine.client.images.get(tag)
@@ -97,7 +99,7 @@ class Images:
             context.seek(0)
             if self._exists(tag):
                 return tag
-            return self._dockerfile(tag, timeout).run(self._engine, context) or tag
+            return self._dockerfile(tag, timeout).run(self._engine, context) or self._built(tag)
 
     def _dockerfile(self, tag: str, timeout: float, args: Mapping[str, str] | None = None) -> DockerfileBuild:
         settings = self._settings
@@ -127,7 +129,7 @@ class Images:
             with self._engine.trouble("keep a built image"):
                 container.kill()
                 repository, _, version = tag.partition(":")
-                container.commit(repository, version, changes=self._changes())
+                container.commit(repository, version, message=tag, changes=self._changes())
         return None
 
     def _execute(self, container: str, argv: list[str], seconds: float) -> tuple[int | None, str, bool]:
@@ -154,6 +156,22 @@ class Images:
         """The image's own settings. Containers inherit labels, so the build container's must not stay alive in it."""
         marks = f'LABEL {MARK}="{IMAGE}" {RUN}="{self._run}" {OWNER}=""'
         return [f"WORKDIR {AGENT_HOME}", f"USER {AGENT_USER}", "ENTRYPOINT []", 'CMD ["/bin/bash"]', marks]
+
+
+def remove(engine: Engine, image: str) -> bool:
+    """Remove an image by its tag or id; returns whether it is gone, which one in use is not. Raises EngineError."""
+    from docker.errors import APIError, NotFound
+
+    with engine.trouble("remove an image"):
+        try:
+            engine.client.images.remove(image)
+        except NotFound:
+            return True
+        except APIError as error:
+            if error.status_code != 409:
+                raise
+            return False
+    return True
 
 
 def _digest(file: IO[bytes]) -> str:

@@ -15,12 +15,16 @@ from runner.domain.errors import EndlessError, EngineError, MissingRequirement
 from runner.domain.plain import plain
 from runner.domain.task import Environment
 from runner.sandbox.base import BuildFailure, Image, Probe, Role
+from runner.sandbox.lease import Lease
 from runner.sandbox.local import build
+from runner.sandbox.local.cache import layers
 from runner.sandbox.local.identity import Identity, find_identity
 from runner.sandbox.local.limits import episode_limits, not_enforced, remedy
 from runner.sandbox.local.nursery import Nursery, Stage
 from runner.sandbox.local.sandbox import LocalSandbox
 from runner.sandbox.runtime import ensure_runtime
+from runner.sandbox.starting import Starter
+from runner.sandbox.trim import Trimmer
 from runner.schema import Sandbox as Settings
 
 PROBE_SECONDS = 20.0
@@ -39,9 +43,11 @@ class LocalBackend:
         backend starts outlives the process. Starts nothing yet."""
         self._config, self._cache = config, cache
         self._nursery = self._make_nursery()
-        self._slots = threading.BoundedSemaphore(config.concurrency)
+        self._starter = Starter(config, passes=lambda error: True)  # trying costs little, and no engine says what it is
         self._stages: set[Stage] = set()
         self._layers = cache / self.name
+        self._lease = Lease(cache)
+        self._trimmer = Trimmer(config.cache_gb, lambda: list(layers(self._layers)))
         self._preparing = threading.Lock()
         self._grader_folder = ""
 
@@ -70,16 +76,18 @@ class LocalBackend:
             raise MissingRequirement(f"{environment.context} has a Dockerfile, which needs `sandbox=docker`")
         layer = self._layers / f"{self._key(environment)}.tar"
         image = Image(reference=str(layer), environment=environment)
-        if layer.exists():
+        self._lease.take()
+        if build.found(layer):
             return image
-        with self._slots, self._stage(building=True, network=self._network()) as stage:
+        with self._starter.building(), self._stage(building=True, network=self._network()) as stage:
             failure = build.run_setup(stage, environment.setup, timeout, self._config, single=self._identity.single)
             if failure is not None:
                 return failure
             with build.new_layer(layer) as descriptor:
                 stage.pack(descriptor)
+        self._trimmer.built()
         if environment.has_services:
-            with self._slots, self._started(image) as sandbox:
+            with self._starter.building(), self._started(image) as sandbox:
                 failure = sandbox.serve(environment)
             if failure is not None:
                 layer.unlink(missing_ok=True)
@@ -88,16 +96,25 @@ class LocalBackend:
     @contextmanager
     def start(self, image: Image) -> Iterator[LocalSandbox]:
         """See ``base.Backend.start``."""
-        with self._slots, self._started(image) as sandbox:
+        # Services start in the slot: an episode's world must not age by how long its turn took to come.
+        ahead = None if image.environment.has_services else LocalSandbox.open_shell
+        with self._starter.opened(lambda: self._started(image), ahead) as sandbox:
             if image.environment.has_services and (failure := sandbox.serve(image.environment)):
                 raise EngineError(f"The task's services started when it was built, but not now: {failure.log}")
             yield sandbox
 
+    def stop(self) -> None:
+        """See ``base.Backend.stop``."""
+        self._starter.stop()
+
     def close(self) -> None:
         """See ``base.Backend.close``."""
+        self.stop()
+        self._trimmer.close()
         for stage in list(self._stages):
             stage.close()
         self._nursery.close()
+        self._lease.release()
 
     def reap(self) -> int:
         """See ``base.Backend.reap``. A sandbox ends with its owner, so there is never one to remove; half-written

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from runner.domain.errors import EngineError
 from runner.sandbox.base import BuildFailure
+from runner.sandbox.disk import abandoned
 from runner.sandbox.local.limits import build_limits
 from runner.sandbox.local.nursery import Stage
 from runner.sandbox.local.process import Program
@@ -78,6 +79,17 @@ def _run(stage: Stage, space: int, program: Program, timeout: float) -> BuildFai
     return BuildFailure(log=f"{log.rstrip()}\n(exit code {code})".lstrip()) if code else None
 
 
+def found(layer: Path) -> bool:
+    """Whether a layer is there; from now on it counts as used just now. Raises EngineError."""
+    try:
+        os.utime(layer)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise EngineError(f"The built environment {layer} cannot be used: {error.strerror}") from error
+    return True
+
+
 @contextmanager
 def new_layer(path: Path) -> Iterator[int]:
     """A descriptor to write a layer to; when all went well, the file appears whole under ``path``.
@@ -103,7 +115,5 @@ def new_layer(path: Path) -> Iterator[int]:
 
 def remove_abandoned(folder: Path) -> None:
     """Delete half-written layers whose writer is dead."""
-    for partial in folder.glob("*.partial"):
-        pid = partial.name.split(".")[1]
-        if not Path("/proc", pid).exists():
-            partial.unlink(missing_ok=True)
+    for partial in abandoned(folder):
+        partial.unlink(missing_ok=True)
