@@ -269,6 +269,9 @@ class Executor:
     infra_retries: int = 3
     """Tries after infrastructure trouble, with exponential back-off."""
     backoff_seconds: float = 1.0
+    engine_seconds: float = 300.0
+    """How long to wait for a container engine that has gone away (its daemon restarts, say) before what it was doing
+    counts as lost."""
     infra_share: float = 0.0
     """A phase may end with this share of its items lost to infrastructure; more, and it stays open for a resume."""
 

@@ -1,4 +1,5 @@
-"""Arguments in, exit code out: 0 done, 1 the experiment failed, 2 the user's input is wrong, 130 interrupted."""
+"""Arguments in, exit code out: 0 done, 1 the experiment failed, 2 the user's input is wrong, 130 interrupted
+(or 128 and the number of another signal)."""
 
 import argparse
 import atexit
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from runner import __version__
+from runner.cli.signals import exit_code, raising
 from runner.domain.errors import EndlessError, UserError
 
 EPILOG = """\
@@ -17,17 +19,17 @@ first steps:
   endless run quickstart model=claude       the same recipe, live
   endless run quickstart filter.n=2         any key of a recipe can be set; `endless keys` lists them
 
-exit codes: 0 done, 1 the experiment failed, 2 wrong input, 130 interrupted
+exit codes: 0 done, 1 the experiment failed, 2 wrong input, 130 interrupted (143: SIGTERM, 129: SIGHUP)
 """
 
 
-RECIPE_COMMANDS = {
-    "run": "run a recipe: the phases that are not done yet",
 CLEAN = """\
 Removed are built tasks, base images and graders that were not used for --days, and the longest unused ones beyond
 sandbox.cache_gb; containers, folders and files that killed runs left. What a live run uses stays. All of it is made
 again when it is wanted. Results (store/, runs/, the journal, MLflow) are never touched.
 """
+RECIPE_COMMANDS = {
+    "run": "run a recipe: the phases that are not done yet",
     "plan": "phases, fingerprints, calls, tokens and dollars of a recipe; runs nothing",
 }
 
@@ -117,8 +119,6 @@ def _add_others(commands: Commands) -> None:  # type: ignore[valid-type]
     ui.add_argument("--host", default="127.0.0.1")
     ui.add_argument("--port", type=int, default=5000)
     ui.set_defaults(module="runner.cli.ui")
-    keys = commands.add_parser("keys", help="every key of a recipe: type, default and meaning")  # type: ignore[attr-defined]
-    keys.add_argument("filter", nargs="?", default="", help="only keys that start with this")
     text = "remove what runs keep for speed and nobody uses: images, layers, leftovers; never results"
     clean = commands.add_parser("clean", help=text, description=text, epilog=CLEAN)  # type: ignore[attr-defined]
     clean.add_argument("--all", action="store_true", help="everything that is kept for speed, however new")
@@ -129,6 +129,8 @@ def _add_others(commands: Commands) -> None:  # type: ignore[valid-type]
     clean.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="address or cache_gb")
     clean.add_argument("--outputs", default="outputs", help="the outputs folder (default: outputs)")
     clean.set_defaults(module="runner.cli.clean")
+    keys = commands.add_parser("keys", help="every key of a recipe: type, default and meaning")  # type: ignore[attr-defined]
+    keys.add_argument("filter", nargs="?", default="", help="only keys that start with this")
     keys.set_defaults(module="runner.cli.keys")
 
 
@@ -141,13 +143,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         arguments = parser().parse_args(words)
     try:
-        code: int = import_module(arguments.module).main(arguments)
+        with raising():
+            code: int = import_module(arguments.module).main(arguments)
     except UserError as error:
         return _fail(error, 2, arguments)
     except EndlessError as error:
         return _fail(error, 1, arguments)
-    except KeyboardInterrupt:
-        return _say("interrupted", 130)
+    except KeyboardInterrupt as interrupt:
+        return _say("interrupted", exit_code(interrupt))
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away (`| head`): nothing left to tell it
         return 0

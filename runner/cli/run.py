@@ -2,19 +2,14 @@
 
 import argparse
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
-from types import FrameType
 from typing import NoReturn
 
 from rich.console import Console
 
 from runner.cli.console import ConsoleWatcher, console, log_to
+from runner.cli.signals import Interrupted, exit_code, stopping
 from runner.cli.summary import print_summary
 from runner.compose import Composition, run_app
 from runner.compose.freeze import frozen_text
@@ -46,43 +41,21 @@ def run_one(config: Config, composition: Composition, screen: Console) -> int:
     title = f"[bold]{config.name}[/]" + (f"  {composition.variant}" if composition.variant else "")
     screen.print(title)
     tracker = open_tracker(config.tracking, Path(config.outputs))
-    with interruptible(screen) as stop:
+    with stopping(screen.print) as stop:
         try:
             with ConsoleWatcher(screen) as watcher:
                 result = run_recipe(recipe, watcher=watcher, tracker=tracker, stop=stop)
         except Stopped as stopped:
             screen.print("stopped; run the same command again to go on")
-            raise KeyboardInterrupt from stopped
-        except KeyboardInterrupt:
-            _leave_at_once(screen)
+            raise Interrupted(stop.number) from stopped
+        except KeyboardInterrupt as interrupt:
+            _leave_at_once(screen, exit_code(interrupt))
     print_summary(screen, config, result)
     return 0
 
 
-def _leave_at_once(screen: Console) -> NoReturn:
+def _leave_at_once(screen: Console, code: int) -> NoReturn:
     """Threads may still wait for a model's answer, for minutes, and an ordinary exit would wait for them."""
     screen.print("ended at once: answers still on their way are lost; run the same command again to go on")
     sys.stdout.flush()
-    os._exit(130)
-
-
-@contextmanager
-def interruptible(screen: Console) -> Iterator[Event]:
-    """Ctrl-C and SIGTERM set the event: calls in flight are finished and kept. A second one ends at once."""
-    stop = Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        screen.print("stopping: calls in flight are finished and kept (again to stop at once)")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    os._exit(code)

@@ -27,7 +27,7 @@ _POSITIVE = (
 )
 _NOT_NEGATIVE = (
     *("sandbox.prestart", "dataset.dev_tasks", "tracking.episode_traces"),
-    *("executor.infra_retries", "executor.backoff_seconds"),
+    *("executor.infra_retries", "executor.backoff_seconds", "executor.engine_seconds"),
 )
 _SHARES = ("dataset.max_dev_share", "executor.infra_share", "generate.duplicate_similarity")
 

@@ -9,6 +9,7 @@
     │   └── MissingRequirement       an absent engine, API-key variable, tool or extra
     ├── InfraError (RuntimeError)    the world's fault, never the task's: retried, then reported
     │   ├── EngineError              a container engine or namespace failed
+    │   │   └── EngineGone           it does not even answer: stopped, or about to be back
     │   ├── ProviderError            a model's server failed or answered garbage
     │   └── StorageError             a disk is full or read-only
     ├── BudgetExceeded               the recipe's dollar or call limit is reached: a resumable stop
@@ -18,6 +19,9 @@
 What a model writes wrongly (a script that does not build, a reply that does not parse) is data, not an
 exception: see the reason codes in ``phases/generate``.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 
 class EndlessError(Exception):
@@ -46,6 +50,19 @@ class InfraError(EndlessError, RuntimeError):
 
 class EngineError(InfraError):
     """A container engine or a namespace could not do its work."""
+
+
+class EngineGone(EngineError):
+    """A container engine does not answer: its daemon was stopped, or it restarts and is worth waiting for."""
+
+    def __init__(self, message: str, answers: Callable[[], bool]) -> None:
+        """``answers`` says, within seconds, whether it is there again."""
+        super().__init__(message)
+        self.answers = answers
+
+    def __reduce__(self) -> tuple[type[EngineError], tuple[Any, ...]]:
+        """Elsewhere, in another process, there is nobody to ask."""
+        return EngineError, self.args
 
 
 class ProviderError(InfraError):

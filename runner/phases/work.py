@@ -12,7 +12,8 @@ from itertools import islice
 from threading import Event
 from typing import TypeVar
 
-from runner.domain.errors import EndlessError, InfraError, StorageError
+from runner.domain.errors import EndlessError, EngineGone, InfraError, StorageError
+from runner.phases.outage import Outages
 from runner.schema import Executor
 
 log = logging.getLogger(__name__)
@@ -42,10 +43,10 @@ def run_all(
 ) -> None:
     """Run ``work`` on every item, ``executor.workers`` at a time, and hand each result to ``on_end`` in this thread.
 
-    An InfraError is retried with back-off and then becomes ``Lost``. When as many items in a row are lost as there
-    are workers (at least four), the trouble is general and is raised instead of losing the rest one by one. Any other
-    exception ends the work: items in hand are waited for, then it is raised; only after a KeyboardInterrupt (a second
-    Ctrl-C) they are left alone. Raises Stopped when ``stop`` was set.
+    An InfraError is retried with back-off, once the engine is back if it had gone, and then becomes ``Lost``. When as
+    many items in a row are lost as there are workers (at least four), the trouble is general and is raised instead of
+    losing the rest one by one. Any other exception ends the work: items in hand are waited for, then it is raised; only
+    after a KeyboardInterrupt (a second Ctrl-C) they are left alone. Raises Stopped when ``stop`` was set.
     """
     pool = ThreadPoolExecutor(executor.workers, thread_name_prefix="worker")
     patient = True
@@ -99,6 +100,8 @@ def _drain(hand: dict[Future[R | Lost], T], on_end: Callable[[T, R | Lost], None
 
 
 def _retrying(work: Callable[[T], R], executor: Executor, stop: Event) -> Callable[[T], R | Lost]:
+    outages = Outages(executor.engine_seconds)
+
     def attempt(item: T) -> R | Lost:
         for trial in range(executor.infra_retries + 1):
             try:
@@ -106,7 +109,11 @@ def _retrying(work: Callable[[T], R], executor: Executor, stop: Event) -> Callab
             except StorageError:
                 raise
             except InfraError as error:
+                if stop.is_set():
+                    raise Stopped("interrupted") from error
                 if trial == executor.infra_retries:
+                    return Lost(str(error))
+                if isinstance(error, EngineGone) and not outages.wait(error, stop) and not stop.is_set():
                     return Lost(str(error))
                 delay = executor.backoff_seconds * 2**trial * random.uniform(0.5, 1.5)
                 log.debug("retry %d of %d in %.1f s: %s", trial + 1, executor.infra_retries, delay, error)

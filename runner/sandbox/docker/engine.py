@@ -4,13 +4,14 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.domain.errors import EngineError
+from runner.domain.errors import EngineError, EngineGone
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -20,7 +21,11 @@ log = logging.getLogger(__name__)
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 CALL_SECONDS = 300
 """No single call to the engine takes longer, commits of large images included; beyond it, the engine hangs."""
+LOOK_SECONDS, ANSWER_SECONDS = 0.5, 5.0
+"""How often an engine that has gone is looked for, by all threads together, and how long it may take to answer then."""
 _SOCKET_SCHEMES = ("unix://", "http+unix://")
+_PASSING = (ConnectionResetError, BrokenPipeError, BlockingIOError)
+"""The last is a Unix socket whose queue of connections is full."""
 
 
 class Engine:
@@ -32,13 +37,15 @@ class Engine:
         self._lock = threading.Lock()
         self._client: DockerClient | None = None
         self._version: dict[str, Any] = {}
+        self._looking = threading.Lock()
+        self._absent_until = 0.0
 
     @property
     def client(self) -> "DockerClient":
         """The SDK's client. Raises EngineError when the engine does not answer."""
         with self._lock:
             if self._client is None:
-                with trouble("connect", self.address):
+                with self.trouble("connect"):
                     self._client = connect(self.address, CALL_SECONDS, self._connections)
             return self._client
 
@@ -80,9 +87,28 @@ class Engine:
 
     @contextmanager
     def trouble(self, doing: str) -> Iterator[None]:
-        """Turn what the SDK raises while ``doing`` something into EngineError."""
-        with trouble(doing, self.address):
+        """Turn what the SDK raises while ``doing`` something into EngineError, or EngineGone where nothing answers."""
+        from docker.errors import DockerException
+        from requests.exceptions import RequestException
+        from urllib3.exceptions import HTTPError
+
+        try:
             yield
+        except (DockerException, RequestException, HTTPError, OSError) as error:
+            what = describe(doing, self.address, error)
+            if _was_answered(error) or self.answers():
+                raise EngineError(what) from error
+            raise EngineGone(what, self.answers) from error
+
+    def answers(self) -> bool:
+        """Whether the engine is there. Many threads may ask at once: a "no" serves all of them for a moment."""
+        with self._looking:
+            if time.monotonic() < self._absent_until:
+                return False
+            found = _answers(self.address)
+            if not found:
+                self._absent_until = time.monotonic() + LOOK_SECONDS
+            return found
 
     def close(self) -> None:
         """Let go of the connections; the next use connects again."""
@@ -140,17 +166,32 @@ def _context_address() -> str:
     return str(context.Host or "")
 
 
-@contextmanager
-def trouble(doing: str, address: str) -> Iterator[None]:
-    """See ``Engine.trouble``."""
+def _answers(address: str) -> bool:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
-    from urllib3.exceptions import HTTPError
 
     try:
-        yield
-    except (DockerException, RequestException, HTTPError, OSError) as error:
-        raise EngineError(describe(doing, address, error)) from error
+        connect(address, ANSWER_SECONDS).close()
+    except (DockerException, RequestException, OSError):
+        return False
+    return True
+
+
+def _was_answered(error: BaseException) -> bool:
+    """It is an error that the engine reported, and not one of reaching it."""
+    return getattr(error, "response", None) is not None
+
+
+def passes(error: EngineError) -> bool:
+    """Whether an engine's trouble is likely over in a second, so that the same is worth another try: an internal error
+    (5xx) or a dropped connection of a busy engine. A full disk, a dead engine and one that has not answered for minutes
+    are not."""
+    cause = error.__cause__
+    if isinstance(error, EngineGone):
+        return False
+    if (status := getattr(getattr(cause, "response", None), "status_code", None)) is not None:
+        return int(status) >= 500 and "no space left" not in str(error).lower()
+    return cause is not None and any(isinstance(inner, _PASSING) for inner in _nested(cause))
 
 
 def describe(doing: str, address: str, error: BaseException) -> str:
@@ -162,10 +203,15 @@ def describe(doing: str, address: str, error: BaseException) -> str:
 
 def _system_error(error: BaseException) -> str:
     """What the operating system said, if that is at the bottom of it: the SDK wraps it several times over."""
+    return next((str(inner.strerror) for inner in _nested(error) if isinstance(inner, OSError) and inner.strerror), "")
+
+
+def _nested(error: BaseException) -> Iterator[BaseException]:
+    """What an error was made of, innermost first."""
     for inner in (*error.args, error.__cause__):
-        if isinstance(inner, BaseException) and (found := _system_error(inner)):
-            return found
-    return str(getattr(error, "strerror", None) or "")
+        if isinstance(inner, BaseException):
+            yield from _nested(inner)
+    yield error
 
 
 def _remedy(reason: str, error: BaseException) -> str:

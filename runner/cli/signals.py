@@ -1,0 +1,101 @@
+"""How a command ends when it is told to: Ctrl-C, a supervisor's SIGTERM, the hang-up of a terminal that closes.
+
+Whatever it is, sandboxes are removed and what is done is kept. A signal that was ignored when we were started (by
+``nohup``, say) stays ignored.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A command was told to end."""
+
+    def __init__(self, number: int) -> None:
+        """``number``: by which signal."""
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def exit_code(interrupt: KeyboardInterrupt) -> int:
+    """What a shell makes of a program that the signal ended: 130 for Ctrl-C."""
+    return 128 + getattr(interrupt, "number", signal.SIGINT)
+
+
+@contextmanager
+def raising() -> Iterator[None]:
+    """Every signal raises ``Interrupted`` in the main thread, wherever it is."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    with _handled_by(on_signal):
+        yield
+
+
+class Stop(Event):
+    """Set once the work is to stop."""
+
+    number: int = signal.SIGINT
+    """The signal that set it."""
+
+
+@contextmanager
+def stopping(tell: Callable[[str], None]) -> Iterator[Stop]:
+    """The first signal sets the event: calls in flight are finished and kept. A second one raises ``Interrupted``,
+    unless it is a hang-up: of a terminal that closes, both the kernel and the shell may tell us. ``tell`` tells the
+    user what happens."""
+    stop = Stop()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            if number == signal.SIGHUP:
+                return
+            raise Interrupted(number)
+        stop.number = number
+        stop.set()
+        tell("stopping: calls in flight are finished and kept (again to stop at once)")
+
+    with _handled_by(on_signal):
+        yield stop
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Signals are the main thread's: elsewhere nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
+        handler(number, frame)
+
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
+    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in taken:
+        signal.signal(number, on_signal)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
+
+
+def _leave_terminal() -> None:
+    """Nobody reads any more, and writing to a terminal that is gone is an error."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        if stream.isatty():
+            os.dup2(null, stream.fileno())
+    os.close(null)

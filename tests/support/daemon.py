@@ -1,0 +1,190 @@
+"""A Docker daemon of the test's own, to be killed and started again: the shared one is everybody's.
+
+For root alone. It runs the ``dockerd`` of the engine that the tests were given (from that one's mount namespace, so that
+an engine in a root file system of its own is found), or else the one on PATH. It has a mount namespace of its own, with
+its own containerd, data, sockets, control groups and /run, and no networks. Nothing of it is left at the end.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SECONDS = 60.0
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_PLACE = "mount -t tmpfs run /run && echo made && exec sleep infinity"
+_CONTAINERD = """version = 2
+root = "{folder}/containerd"
+state = "{folder}/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+[grpc]
+  address = "{folder}/containerd.sock"
+"""
+
+
+class Daemon:
+    """See ``private_daemon``, which makes it."""
+
+    def __init__(self, folder: Path, prefix: list[str]) -> None:
+        """``prefix`` is a command under which the engine's programs are found. Starts none yet. Raises OSError."""
+        self.address = f"unix://{folder}/docker.sock"
+        self._folder = folder
+        self._programs: dict[str, subprocess.Popen[bytes]] = {}
+        argv = [*prefix, "unshare", "--mount", "--propagation", "private", "sh", "-c", _OWN_PLACE]
+        self._place = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        assert self._place.stdout is not None
+        with self._place.stdout as said:
+            if said.readline() != b"made\n":
+                raise OSError("a mount namespace for a daemon could not be made")
+        (folder / "containerd.toml").write_text(_CONTAINERD.format(folder=folder), encoding="utf-8")
+
+    def start(self) -> None:
+        """Start the daemon, and wait until it answers."""
+        folder = self._folder
+        if "containerd" not in self._programs:
+            self._run("containerd", "--config", f"{folder}/containerd.toml")
+            self._await((folder / "containerd.sock").exists)
+        self._run(
+            *("dockerd", "--host", self.address, "--containerd", f"{folder}/containerd.sock"),
+            *("--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/docker.pid"),
+            *("--iptables=false", "--ip6tables=false", "--ip-masq=false", "--bridge=none"),
+            *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{folder.name}"),
+        )
+        self._await(self._answers)
+
+    def kill(self) -> None:
+        """SIGKILL. Containers live on in their shims; the next daemon ends them before it answers."""
+        self._programs["dockerd"].kill()
+        self._programs["dockerd"].wait()
+
+    def mounts(self) -> list[str]:
+        """What is mounted for containers: their file systems, their volumes."""
+        lines = Path("/proc", str(self._place.pid), "mounts").read_text(encoding="utf-8").splitlines()
+        points = [line.split()[1] for line in lines]
+        # The daemon itself mounts its data folder over itself.
+        return [point for point in points if point.startswith(f"{self._folder}/") and point.count("/") > 3]
+
+    def processes(self) -> list[str]:
+        """Shims and whatever runs in containers, once they had time to end."""
+        own = {self._place.pid, *(program.pid for program in self._programs.values())}
+        return [_command(pid) for pid in self._members() if pid not in own]
+
+    def cgroups(self) -> list[str]:
+        """The control groups of containers."""
+        found = [*_CGROUPS.glob(f"{self._folder.name}/*/"), *_CGROUPS.glob(f"*/{self._folder.name}/*/")]
+        return [str(path) for path in found]
+
+    def log(self) -> str:
+        """The last that its programs wrote."""
+        return "".join(path.read_text("utf-8", "replace")[-3000:] for path in self._folder.glob("*.log"))
+
+    def close(self) -> None:
+        """End all of it. Idempotent."""
+        for name in ("dockerd", "containerd"):
+            if program := self._programs.pop(name, None):
+                program.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    program.wait(20)
+        for pid in self._members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._place.wait()
+        for path in sorted(_CGROUPS.glob(f"**/{self._folder.name}/**/"), reverse=True):
+            path.rmdir()
+
+    def _run(self, name: str, *arguments: str) -> None:
+        inside = ["nsenter", "--mount", "--target", str(self._place.pid), "--"]
+        with (self._folder / f"{name}.log").open("ab") as log:
+            self._programs[name] = subprocess.Popen(
+                [*inside, name, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _await(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not holds():
+            ended = [name for name, program in self._programs.items() if program.poll() is not None]
+            assert not ended, f"{ended} ended: {self.log()}"
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as attempt, contextlib.suppress(OSError):
+            attempt.settimeout(SECONDS)
+            attempt.connect(self.address.removeprefix("unix://"))
+            attempt.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+            return attempt.recv(64).startswith(b"HTTP/1.0 200")
+        return False
+
+    def _members(self) -> list[int]:
+        """Processes in its mount namespace (its programs, shims) or its control groups (what runs in containers)."""
+        place, group = _namespace(self._place.pid), f"/{self._folder.name}/"
+        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        return [pid for pid in pids if (place and _namespace(pid) == place) or group in _read(pid, "cgroup")]
+
+
+@contextmanager
+def private_daemon(shared: str) -> Iterator[Daemon]:
+    """A daemon that answers, and that holds nothing yet. ``shared`` is the address of the engine that the tests use.
+    Raises OSError where there cannot be one."""
+    prefix = _where(shared)
+    folder = Path(tempfile.mkdtemp(prefix="endless-daemon-"))
+    try:
+        daemon = Daemon(folder, prefix)
+        try:
+            daemon.start()
+            yield daemon
+        finally:
+            daemon.close()
+    finally:
+        shutil.rmtree(folder)
+
+
+def copy_image(name: str, source: str, target: str) -> None:
+    """Copy an image from one engine to another."""
+    import docker
+
+    with contextlib.closing(docker.DockerClient(source)) as giver, contextlib.closing(docker.DockerClient(target)) as to:
+        to.api.load_image(giver.images.get(name).save(named=True))
+
+
+def _where(shared: str) -> list[str]:
+    """A command under which ``dockerd`` is found. Raises OSError."""
+    if os.geteuid() != 0:
+        raise OSError("a Docker daemon of one's own needs root")
+    if not shared.startswith("unix://"):
+        raise OSError(f"the engine at {shared} is not on this machine")
+    with socket.socket(socket.AF_UNIX) as attempt:
+        attempt.connect(shared.removeprefix("unix://"))
+        credentials = attempt.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid, _, _ = struct.unpack("3i", credentials)
+    if _read(pid, "comm").strip() == "dockerd":
+        return ["nsenter", "--mount", "--target", str(pid), "--"]
+    if shutil.which("dockerd") is None:
+        raise OSError(f"dockerd is not on PATH, and what answers at {shared} is not dockerd")
+    return []
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return str(Path("/proc", str(pid), "ns", "mnt").readlink())
+    except OSError:
+        return ""
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path("/proc", str(pid), name).read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _command(pid: int) -> str:
+    return _read(pid, "cmdline").replace("\0", " ")
