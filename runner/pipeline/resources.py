@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -27,10 +28,13 @@ class StoppableClient:
 
     inner: Client
     stop: Event
+    on_stop: Callable[[], None]
+    """Called by whoever notices that a stop is wanted."""
 
     def complete(self, request: Request) -> Completion:
         """The inner client's answer. Raises Stopped instead of asking."""
         if self.stop.is_set():
+            self.on_stop()
             raise Stopped("interrupted")
         return self.inner.complete(request)
 
@@ -64,7 +68,7 @@ class RunResources:
                     record=Path(record) if record else None,
                 )
             client = self._clients.open(getattr(self._config.models, role), role)
-            return StoppableClient(client, self._stop)
+            return StoppableClient(client, self._stop, self._stop_backend)
 
     def backend(self) -> Backend:
         """The sandboxes. Raises UserError."""
@@ -77,6 +81,13 @@ class RunResources:
                 if reaped:
                     log.info("removed %d sandboxes that a killed run had left", reaped)
             return self._backend
+
+    def _stop_backend(self) -> None:
+        """Those who wait for a sandbox would only find out in it that they are to stop."""
+        with self._lock:
+            backend = self._backend
+        if backend is not None:
+            backend.stop()
 
     @property
     def backend_name(self) -> str:

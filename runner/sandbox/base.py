@@ -110,6 +110,10 @@ class Backend(Protocol):
     def start(self, image: Image) -> AbstractContextManager[Sandbox]:
         """Open a sandbox; leaving the context removes every trace of it. Raises EngineError."""
 
+    def stop(self) -> None:
+        """Open nothing more: who waits for a sandbox, or asks for one, gets an EngineError. Open ones go on.
+        Idempotent; any thread may call it."""
+
     def close(self) -> None:
         """Remove what this process left: running sandboxes, pools. Idempotent."""
 

@@ -69,6 +69,9 @@ class NullBackend:
         """A sandbox of nothing."""
         yield NullSandbox(self.verdict)
 
+    def stop(self) -> None:
+        """Nobody ever waits."""
+
     def close(self) -> None:
         """Nothing to close."""
 

@@ -183,6 +183,13 @@ class Shell:
             restarted=restarted,
         )
 
+    def open(self) -> None:
+        """Open the shell ahead of the first command. Where that fails, the first command tries again."""
+        try:
+            self._opened()
+        except EngineError as error:
+            log.debug("the shell could not be opened ahead: %s", str(error))
+
     def close(self) -> None:
         """Let go of the shell. Its processes are the sandbox's to end. Idempotent."""
         if self._stream is not None:

@@ -27,6 +27,8 @@ LIFETIME = 6 * 3600
 ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"]
 """All that the sandbox's own root may do: read and repair files, become the agent for the tests' children."""
 BUILD_MEMORY_MB, BUILD_PIDS = 4096, 2048
+_OWN_OPTIONS = ("command", "entrypoint", "user", "labels")
+"""What is the container's own; its other options are its host's."""
 PODMAN_ULIMITS = {"nofile": 1024, "nproc": 16384}
 
 
@@ -90,15 +92,33 @@ def _engine_options(engine: Engine) -> dict[str, Any]:
     return {"entrypoint": ["bash"], "command": ["-c", f"sleep {LIFETIME} & wait $!"], "ulimits": ulimits}
 
 
+class Configs:
+    """What each image says about its containers (variables, working folder): asked once, of its first container."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[str, Mapping[str, Any]] = {}
+
+    def of(self, image: str, container: "Container") -> Mapping[str, Any]:
+        """The configuration of a container of this image. Raises EngineError."""
+        if image not in self._known:
+            with self._engine.trouble("look at a container"):
+                self._known[image] = self._engine.client.api.inspect_container(str(container.id))["Config"]
+        return self._known[image]
+
+    def forget(self, image: str) -> None:
+        """The image is gone."""
+        self._known.pop(image, None)
+
+
 @contextmanager
 def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["Container"]:
     """A container of ours, not started yet, gone afterwards with its anonymous volumes. Raises EngineError.
 
     Where the engine fails at removing it, that must not hide what happened inside: it is left for ``reap``.
     """
-    options = {"command": ["true"], "user": "0:0", "labels": labels(run)} | options
     with engine.trouble("create a container"):
-        container = engine.client.containers.create(image, **options)
+        container = _create(engine, image, {"command": ["true"], "user": "0:0", "labels": labels(run)} | options)
     try:
         yield container
     finally:
@@ -106,6 +126,15 @@ def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["C
             remove(engine, str(container.id))
         except EngineError as error:
             log.warning("a container stays behind, for a later run to remove: %s", str(error))
+
+
+def _create(engine: Engine, image: str, options: Mapping[str, Any]) -> "Container":
+    """What the SDK's ``containers.create`` does, in one request: it would ask for the new container's state as well."""
+    client = engine.client
+    host = client.api.create_host_config(**{key: value for key, value in options.items() if key not in _OWN_OPTIONS})
+    own = {key: value for key, value in options.items() if key in _OWN_OPTIONS}
+    created = client.api.create_container(image, host_config=host, **own)
+    return client.containers.prepare_model({"Id": created["Id"]})
 
 
 def remove(engine: Engine, container: str) -> None:

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.domain.errors import EngineError
 from runner.domain.task import AGENT_HOME, Environment
@@ -30,12 +30,11 @@ NOT_STARTED = (b"OCI runtime exec failed", b"Error: runc:", b"Error: crun:")
 class DockerSandbox:
     """See ``base.Sandbox``. Used by one thread at a time."""
 
-    def __init__(self, engine: Engine, container: "Container", limit: int) -> None:
-        """``container`` runs; ``limit`` caps one program's output in bytes. Raises EngineError."""
+    def __init__(self, engine: Engine, container: "Container", limit: int, config: Mapping[str, Any]) -> None:
+        """``container`` runs; ``limit`` caps one program's output in bytes; ``config`` is what the image says about its
+        containers (``containers.Configs``)."""
         self._engine, self._container, self._limit = engine, container, limit
         self._id = str(container.id)
-        with engine.trouble("look at a container"):
-            config = engine.client.api.inspect_container(self._id)["Config"]
         image_env = dict(line.partition("=")[::2] for line in config.get("Env") or [])
         # An image may add to PATH and set variables of its own; a program beside the agent gets none of them.
         self._agent_env = {**AGENT_ENV, "PATH": image_env.get("PATH", AGENT_ENV["PATH"])}
@@ -87,6 +86,10 @@ class DockerSandbox:
         self._touched = True
         run = lambda command, seconds: self.run(command, timeout=seconds)  # noqa: E731
         return services.serve(environment, execute=self._as_agent, run=run)
+
+    def open_shell(self) -> None:
+        """Open the agent's shell before its first command, unless that fails. Nothing of the agent's runs in it yet."""
+        self._shell.open()
 
     def close(self) -> None:
         """Let go of the shell; whoever made the container removes it."""

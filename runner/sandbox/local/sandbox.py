@@ -75,6 +75,10 @@ class LocalSandbox:
         run = lambda command, seconds: self.run(command, timeout=seconds)  # noqa: E731
         return services.serve(environment, execute=self._as_agent, run=run)
 
+    def open_shell(self) -> None:
+        """Open the agent's shell before its first command, unless that fails. Nothing of the agent's runs in it yet."""
+        self._shell.open()
+
     def close(self) -> None:
         """Let go of the shell; whoever made the stage ends it."""
         self._shell.close()
