@@ -4,7 +4,9 @@ The same protocol runs over an attached ``docker exec``, over ``bwrap`` and over
 ``Transport`` differs. One request is ``command NUL nonce NUL`` on the driver's standard input. The driver evaluates
 the command with an empty standard input, and *then* reads the nonce and prints ``nonce status pid jobs cwd NUL`` on the
 stream the command wrote to (driver.py). So nothing is quoted, nothing is forked, there is no length limit and no
-temporary file; the mark cannot overtake the command's output; and no command ever sees the nonce that will end it.
+temporary file; the mark cannot overtake the command's output; and nothing that ran before knows the nonce that ends a
+command. (A command can read its own nonce from the shell's descriptors, and forge its own exit code with it. It then
+lies to nobody but its own model: rewards do not come through the shell.)
 
 A command that overruns its time or its output is ended step by step (see ``Shell._end``), sparing background jobs that
 earlier commands started. A shell that dies (``exit``, ``exec``, ``set -e``, ``kill -9 $$``) is opened anew in the last
@@ -13,6 +15,7 @@ working directory, and the result says so.
 
 import contextlib
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -45,6 +48,9 @@ OPEN_SECONDS = 60.0
 """How long a new shell may take to answer; generous, for engines under load."""
 GRACE_SECONDS = 0.7
 """How long each step of ending a command waits for the shell to come back."""
+MARK_BYTES = 1 << 17
+"""A mark is shorter than this: a folder's name and the numbers of all the shell's children."""
+_MARK = re.compile(rb"[0-9a-f]{32} (\d{1,3}) (\d{1,7}) ,([0-9,]*), (.*)", re.DOTALL)
 
 
 class Transport(Protocol):
@@ -69,6 +75,8 @@ class _Stop(Enum):
     TIME = "time"
     FLOOD = "flood"
     ENDED = "ended"
+    FORGED = "forged"
+    """A command has got hold of its own nonce, and printed what the driver would not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +106,8 @@ class _Stream:
             start = self._buffer.find(nonce, max(0, seen - len(nonce)))
             if start >= 0 and (end := self._buffer.find(b"\0", start)) >= 0:
                 return self._cut(start, end)
+            if start >= 0 and len(self._buffer) > start + MARK_BYTES:
+                return _Stop.FORGED
             seen = len(self._buffer) if start < 0 else start
             self.output = bytes(self._buffer[: limit + 1] if start < 0 else self._buffer[:start])
             if start < 0 and len(self._buffer) > limit:
@@ -123,11 +133,21 @@ class _Stream:
         """Forget what has come so far."""
         self._buffer.clear()
 
-    def _cut(self, start: int, end: int) -> _Mark:
-        _, code, pid, jobs, cwd = bytes(self._buffer[start:end]).split(b" ", 4)
+    def ended(self) -> bool:
+        """Whether the process has ended by itself; what it said before that is kept."""
+        chunk = self.transport.receive(0.0)
+        self._buffer += chunk or b""
+        return chunk == b""
+
+    def _cut(self, start: int, end: int) -> _Mark | _Stop:
+        found = _MARK.fullmatch(self._buffer, start, end)
+        if found is None:
+            return _Stop.FORGED
+        code, pid, jobs, cwd = found.groups()
         self.output = bytes(self._buffer[:start])
         del self._buffer[: end + 1]  # what follows is a background job's, and the next command will show it
-        return _Mark(exit_code=int(code), pid=int(pid), jobs=jobs.decode(), cwd=cwd.decode("utf-8", "surrogateescape"))
+        folder = cwd.decode("utf-8", "surrogateescape")
+        return _Mark(exit_code=int(code) & 255, pid=int(pid), jobs=f",{jobs.decode()},", cwd=folder)
 
 
 class Shell:
@@ -171,6 +191,9 @@ class Shell:
             code = stream.transport.exit_code()
             self._reopen()
             restarted = True
+        elif found is _Stop.FORGED:
+            self._replace()
+            restarted = True
         else:
             restarted = self._end(nonce) or reopened
         return ExecResult(
@@ -204,14 +227,15 @@ class Shell:
 
     def _send(self, request: bytes) -> bool:
         """Send a request; True when the shell had died since the last command and was opened anew for it."""
-        try:
-            self._opened().transport.send(request)
-        except OSError:
-            log.debug("the shell went away between two commands; opening it again")
-            self._reopen()
-            self._opened().transport.send(request)
-            return True
-        return False
+        stream = self._opened()
+        if not stream.ended():
+            with contextlib.suppress(OSError):
+                stream.transport.send(request)
+                return False
+        log.debug("the shell went away between two commands; opening it again")
+        self._reopen()
+        self._opened().transport.send(request)
+        return True
 
     def _end(self, nonce: bytes) -> bool:
         """End the running command. First its processes are asked (TERM), then killed, then the shell itself is
@@ -224,11 +248,15 @@ class Shell:
                 self._state = found
                 stream.clear()
                 return False
-            if found is _Stop.ENDED:
+            if found in (_Stop.ENDED, _Stop.FORGED):
                 break
+        self._replace()
+        return True
+
+    def _replace(self) -> None:
+        """Kill the shell and what the current command started, and open another one."""
         self._signal("KILL", shell=True)
         self._reopen()
-        return True
 
     def _signal(self, signal: str, *, shell: bool = False) -> None:
         """Signal every process the current command started; a helper that cannot start leaves it to the next step."""
@@ -243,11 +271,12 @@ class Shell:
         self._open()
 
     def _open(self) -> None:
-        stream = _Stream(self._start_transport(driver_argv(self._state.cwd, self._home), "/"))
+        stream = _Stream(self._start_transport(driver_argv(), "/"))
         nonce = secrets.token_hex(16).encode()
+        folders = (folder.encode("utf-8", "surrogateescape") for folder in (self._state.cwd, self._home))
         try:
             with contextlib.suppress(OSError):  # it has ended already: what it said tells why
-                stream.transport.send(b"\0" + nonce + b"\0")
+                stream.transport.send(b"\0".join([*folders, nonce, b""]))
             found = stream.until(nonce, OPEN_SECONDS, self._limit)
         except EngineError:
             stream.transport.close()

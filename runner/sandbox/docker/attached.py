@@ -93,10 +93,10 @@ class Attached:
 
     def _read(self, seconds: float) -> bytes | None:
         """Some raw bytes, None for silence, ``b""`` at the end."""
-        self._socket.settimeout(max(seconds, 0.001))
+        self._socket.settimeout(seconds)
         try:
             return self._socket.recv(1 << 16)
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError, ssl.SSLWantReadError):
             return None
         except OSError:
             return b""
