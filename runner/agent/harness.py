@@ -33,6 +33,8 @@ PROMPTS = Path(__file__).parent / "prompts"
 SMALLEST_REPLY = 64
 """Tokens: with less room than this a reply cannot hold a thought and a command, so the context counts as full."""
 
+CWD_TOKENS = 500
+"""A folder's name may be four thousand characters long."""
 MESSAGE_OVERHEAD = 8
 """Tokens a chat template adds around one message (measured on the Llama 3 and Qwen templates: 4 to 7)."""
 
@@ -144,7 +146,7 @@ class Harness:
         return self._prompts.render(
             "observation",
             exit_code=result.exit_code,
-            cwd=result.cwd,
+            cwd=render_output(result.cwd.encode("utf-8", "surrogateescape"), CWD_TOKENS),
             output=render_output(result.output, self._settings.output_tokens).rstrip("\n"),
             status=status_lines(result, self._settings.command_seconds),
         )

@@ -46,6 +46,16 @@ def test_an_episode_goes_from_question_to_command_to_observation_to_done():
     assert h.turns[0].exit_code == 7
 
 
+def test_a_folder_whose_name_is_no_text_or_no_end_can_still_be_sent_to_a_model():
+    h = harness()
+    h.start()
+    h.on_reply(says(command("cd x")), 0.0)
+    asked = h.on_result(replace(gave(), cwd="/tmp/\udcff\n" + "d" * 4000), 0.1)
+    assert isinstance(asked, Ask)
+    assert "/tmp/\ufffd\nd" in asked.messages[-1].content
+    assert len(asked.messages[-1].content.encode()) < 3000
+
+
 def test_the_last_turns_command_still_runs():
     h = harness(max_turns=1)
     h.start()
