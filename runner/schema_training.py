@@ -166,7 +166,10 @@ class Ppo:
     reward_needs_done: bool = False
     """Also ask for the agent's own ``done`` (the paper: no)."""
     infra_retries: int = 2
-    """Times an episode is played again after infrastructure trouble, before it is masked."""
+    """Times an episode is played again after infrastructure trouble, before it is masked: it then counts for nothing
+    in the update, neither as a success nor as a failure."""
+    infra_backoff_seconds: float = 5.0
+    """Pause before the first repetition; it doubles with each. An engine's restart takes some 10 seconds."""
     normalize_rewards: bool = False
     """The paper's was on. OpenRLHF's is not usable with an agent's rewards: the plan says so."""
     eval_every: int = -1

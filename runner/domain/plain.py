@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import Field, field, fields, is_dataclass
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 _LATER = "endless.later"
 
@@ -34,6 +35,27 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise TypeError(f"no plain form for {type(value).__name__}")
+
+
+def unplain(hint: Any, value: Any) -> Any:
+    """The inverse of ``plain`` for what was written by it: ``hint`` is a dataclass or any type of its fields.
+
+    For our own files. A user's input goes through ``compose/typed``, which explains what is wrong with it. Raises
+    TypeError, ValueError and KeyError for what is not the plain form of the hint.
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return None if value is None else unplain(next(arg for arg in inner if arg is not NoneType), value)
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return hint(**{name: unplain(hints[name], item) for name, item in value.items()})
+    if origin in (list, tuple):
+        return origin(unplain(inner[0], item) for item in value)
+    if origin in (dict, Mapping):
+        return {name: unplain(inner[1], item) for name, item in value.items()}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(value) if issubclass(hint, StrEnum) else hint[value]
+    return Path(value) if hint is Path else value
 
 
 def _left_out(one: Field[Any], owner: Any) -> bool:
