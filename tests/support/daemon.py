@@ -93,11 +93,15 @@ class Daemon:
                 program.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     program.wait(20)
-        for pid in self._members():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        while members := self._members():
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._place.poll()
+            time.sleep(0.05)
         self._place.wait()
-        for path in sorted(_CGROUPS.glob(f"**/{self._folder.name}/**/"), reverse=True):
+        groups = [*_CGROUPS.glob(f"{self._folder.name}/**/"), *_CGROUPS.glob(f"*/{self._folder.name}/**/")]
+        for path in sorted(groups, reverse=True):
             path.rmdir()
 
     def _run(self, name: str, *arguments: str) -> None:

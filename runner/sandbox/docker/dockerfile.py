@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO
 
-from runner.domain.errors import EngineError, MissingRequirement
+from runner.domain.errors import EngineError, EngineGone, MissingRequirement
 from runner.sandbox.base import BuildFailure
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.trouble import infrastructure
 
 LOG_BYTES = 16_000
+_WITH_US = ("setpriv", "--pdeathsig", "TERM")
+"""However abruptly we end, the build does too (that is, with the thread that waits for it)."""
 
 
 def buildx_missing() -> str:
@@ -52,6 +54,8 @@ class DockerfileBuild:
         code, log = self._through_api(engine, context) if engine.podman else self._buildx(engine, context)
         if code == 0:
             return None
+        if not engine.answers():
+            raise EngineGone(f"The container engine at {engine.address} went away in mid-build.", engine.answers)
         cause = infrastructure(log, network=self.network != "none")
         if code is not None and cause:
             advice = "Check the network (sandbox.build_network), the registry and the disk."
@@ -112,7 +116,7 @@ def _run(argv: Sequence[str], stdin: IO[bytes], address: str, timeout: float) ->
     env = {**os.environ, "DOCKER_HOST": address, "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
     with TemporaryFile() as log:
         with subprocess.Popen(
-            argv, stdin=stdin, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True
+            [*_with_us(), *argv], stdin=stdin, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True
         ) as process:
             try:
                 code: int | None = process.wait(timeout=timeout)
@@ -122,6 +126,11 @@ def _run(argv: Sequence[str], stdin: IO[bytes], address: str, timeout: float) ->
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
         return code, _tail(log)
+
+
+def _with_us() -> Sequence[str]:
+    """Nothing where there is no such program, which is on systems other than Linux."""
+    return _WITH_US if shutil.which(_WITH_US[0]) else ()
 
 
 def _tail(log: IO[bytes]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.domain.errors import EngineError
+from runner.domain.errors import EngineError, EngineGone
 from runner.domain.task import AGENT_HOME, Environment
 from runner.sandbox import services
 from runner.sandbox.base import BuildFailure, ExecResult, Role
@@ -53,6 +53,8 @@ class DockerSandbox:
         are to be kept."""
         self._shell.close()
         if self._touched and not (keep_ports and services.keep(keep_ports, Path(MOUNT), self._as_root)):
+            if keep_ports:
+                self._refuse_stopped()
             self._restart()
             self._touched = False
 
@@ -96,10 +98,13 @@ class DockerSandbox:
         self._shell.close()
 
     def _open(self, argv: Sequence[str], cwd: str | None) -> Attached:
-        """The shell's transport. Where the container has died or is full of processes, it restarts first."""
+        """The shell's transport. Where the container is full of processes, or died of them, it restarts first."""
         try:
             return self._attach(argv, USERS[Role.AGENT], cwd or "/", self._agent_env)
+        except EngineGone:
+            raise
         except EngineError as error:
+            self._refuse_stopped()
             log.debug("opening a shell failed, restarting the container: %s", str(error))
             self._restart()
             return self._attach(argv, USERS[Role.AGENT], cwd or "/", self._agent_env)
@@ -131,6 +136,14 @@ class DockerSandbox:
         except OSError as error:
             log.debug("a program did not read all of its input: %s", str(error))
         attached.finish()
+
+    def _refuse_stopped(self) -> None:
+        """Raise EngineError where somebody else stopped the container: its daemon, when that restarted. What ran in it is
+        lost, and must not be the agent's loss. If memory ran out in it, however, that was the agent's doing."""
+        with self._engine.trouble("look at a container"):
+            state = self._engine.client.api.inspect_container(self._id)["State"]
+        if not state["Running"] and not state.get("OOMKilled"):
+            raise EngineError("A container was stopped from outside in mid-episode. Did the engine's daemon restart?")
 
     def _restart(self) -> None:
         with self._engine.trouble("restart a container"):

@@ -25,6 +25,7 @@ _ENGINE = (
     r"toomanyrequests|rate limit",
     r"pull access denied|failed to resolve source metadata|manifest unknown|failed to do request",
     r"cannot connect to the docker daemon|error during connect|connection error: desc",
+    r"rpc error: code = unavailable|failed to solve: unavailable: |error reading from server: eof",
     r"failed to copy: |unexpected eof.*registry",
     r"did not complete successfully: network \S+ not found",
 )
