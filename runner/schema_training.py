@@ -102,7 +102,8 @@ class Sft:
 class Engines:
     """vLLM engines of the rollout."""
 
-    count: int = 1
+    count: int | None = None
+    """Null: as many as there are GPUs for."""
     tensor_parallel: int = 1
     memory_share: float = 0.6
     """Of a GPU's memory, for weights and KV cache."""
@@ -170,6 +171,9 @@ class Ppo:
     in the update, neither as a success nor as a failure."""
     infra_backoff_seconds: float = 5.0
     """Pause before the first repetition; it doubles with each. An engine's restart takes some 10 seconds."""
+    normalize_advantages: bool = False
+    """Divide advantages by their standard deviation over a rollout (the paper: no). OpenRLHF subtracts their mean in
+    any case, and the plan says so."""
     normalize_rewards: bool = False
     """The paper's was on. OpenRLHF's is not usable with an agent's rewards: the plan says so."""
     eval_every: int = -1
@@ -184,7 +188,7 @@ class Ppo:
     export_every: int | None = None
     """Steps between exports in the Hugging Face format, a multiple of ``save_every``; null: only the end."""
     colocate: bool = True
-    """Actor, critic and engines share all GPUs and take turns; false gives each a share."""
+    """Actor, critic and engines share all GPUs and take turns; false gives each a share. A CPU gives each a process."""
     actor_gpus: int | None = None
     """GPUs per node for the actor when not colocated; null: a third."""
     critic_gpus: int | None = None

@@ -39,11 +39,13 @@ class ExecutorSettings:
     """Marks what this run leaves in a container engine."""
     cache: Path
     """For what a machine makes once: the grader's Python, local environments."""
+    engines: int = 1
+    """Workers that share ``ppo.live_episodes``: ``training.compile.layout.ppo_layout(...).engines``."""
 
     @property
     def live_episodes(self) -> int:
         """Sandboxes open at once in one worker, of which there is one per engine."""
-        return max(1, math.ceil(self.recipe.ppo.live_episodes / self.recipe.ppo.engines.count))
+        return max(1, math.ceil(self.recipe.ppo.live_episodes / self.engines))
 
     @property
     def sandbox(self) -> Sandbox:

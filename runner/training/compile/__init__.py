@@ -1,0 +1,24 @@
+"""Recipe -> the exact command of OpenRLHF's trainers, checked against its own parser, with the arithmetic shown.
+
+``compile_ppo`` and ``compile_sft`` are what the phases call; ``training_plan`` is what ``endless plan`` shows.
+"""
+
+from runner.training.compile.command import Command, Deviation, Facts
+from runner.training.compile.parser import FlagTable, installed_flags, known_flags
+from runner.training.compile.plan import Counts, TrainingPlan, training_plan
+from runner.training.compile.ppo import compile_ppo
+from runner.training.compile.sft import compile_sft
+
+__all__ = [
+    "compile_ppo",
+    "compile_sft",
+    "Facts",
+    "Command",
+    "Deviation",
+    "training_plan",
+    "TrainingPlan",
+    "Counts",
+    "FlagTable",
+    "installed_flags",
+    "known_flags",
+]

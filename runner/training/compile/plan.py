@@ -1,0 +1,90 @@
+"""What training would do, before it runs: the commands, compiled with the sizes that are known or expected."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from runner.schema import Config
+from runner.training.compile.arithmetic import NotEnoughData
+from runner.training.compile.command import Command, Facts
+from runner.training.compile.parser import FlagTable, known_flags
+from runner.training.compile.ppo import compile_ppo
+from runner.training.compile.sft import compile_sft
+
+Compile = Callable[[Config, Facts, FlagTable | None], Command]
+
+EPISODE_SECONDS = 60.0
+"""How long an episode holds a container, about: six turns of a 7B model. A guess until a run has measured it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How much data training gets."""
+
+    train: int
+    dev: int
+    passing: int
+    """Episodes for SFT."""
+    known: bool
+    """Counted in a finished dataset; false: expected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """One training phase."""
+
+    phase: str
+    """``sft`` or ``ppo``."""
+    python: str
+    command: Command | None
+    """None: it does not fit the expected data, and ``trouble`` says why."""
+    trouble: str = ""
+    container_hours: float = 0.0
+    """Episodes x ``EPISODE_SECONDS`` (or ``agent.episode_seconds``, where that is less)."""
+    hours_at_once: float = 0.0
+    """The same, divided by ``ppo.live_episodes``: rollout time on the clock, at best."""
+
+
+def training_plan(config: Config, counts: Counts) -> list[TrainingPlan]:
+    """The training phases of a recipe, in order, with short names for paths.
+
+    Raises MissingRequirement for an installed OpenRLHF of an unknown version, and RecipeError for what is wrong with
+    the recipe whatever the data.
+    """
+    plans = []
+    if config.sft is not None:
+        facts = _facts(config.training.policy, counts.passing)
+        plans.append(_plan(config, "sft", compile_sft, facts))
+    if config.ppo is not None:
+        policy = config.training.policy if config.sft is None else "sft/model"
+        facts = replace(_facts(policy, counts.train), eval_data=Path("dev.jsonl"), eval_rows=counts.dev)
+        plans.append(_plan(config, "ppo", compile_ppo, replace(facts, agent_func=Path("agent_func.py"))))
+    return plans
+
+
+def _facts(model: str, rows: int) -> Facts:
+    return Facts(
+        model=model,
+        data=Path("train.jsonl"),
+        rows=rows,
+        checkpoints=Path("checkpoints"),
+        output=Path("model"),
+        tensorboard=Path("tensorboard"),
+    )
+
+
+def _plan(config: Config, phase: str, compile_it: Compile, facts: Facts) -> TrainingPlan:
+    python = config.training.python or "python"
+    try:
+        command = compile_it(config, facts, known_flags(config))
+    except NotEnoughData as error:
+        return TrainingPlan(phase=phase, python=python, command=None, trouble=str(error))
+    seconds = command.episodes * min(EPISODE_SECONDS, config.agent.episode_seconds)
+    at_once = config.ppo.live_episodes if config.ppo is not None else 1
+    return TrainingPlan(
+        phase=phase,
+        python=python,
+        command=command,
+        container_hours=seconds / 3600,
+        hours_at_once=seconds / 3600 / at_once,
+    )
