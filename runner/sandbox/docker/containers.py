@@ -1,5 +1,6 @@
 """What our containers look like: limits, labels, mounts, and whose they are."""
 
+import contextlib
 import logging
 import os
 import socket
@@ -115,17 +116,33 @@ class Configs:
 def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["Container"]:
     """A container of ours, not started yet, gone afterwards with its anonymous volumes. Raises EngineError.
 
-    Where the engine fails at removing it, that must not hide what happened inside: it is left for ``reap``.
+    Where the engine fails at removing it, that must not hide what happened inside: the next one tries again, and what
+    is there at the end is left for ``reap``.
     """
     with engine.trouble("create a container"):
         container = _create(engine, image, {"command": ["true"], "user": "0:0", "labels": labels(run)} | options)
     try:
+        _remove_behind(engine)
         yield container
     finally:
-        try:
-            remove(engine, str(container.id))
-        except EngineError as error:
-            log.warning("a container stays behind, for a later run to remove: %s", str(error))
+        _remove_or_leave(engine, str(container.id))
+
+
+def _remove_or_leave(engine: Engine, container: str) -> bool:
+    try:
+        remove(engine, container)
+    except EngineError as error:
+        log.debug("a container stays behind for now: %s", str(error))
+        engine.behind.append(container)
+        return False
+    return True
+
+
+def _remove_behind(engine: Engine) -> None:
+    """Remove what could not be removed in its time, now that the engine works."""
+    with contextlib.suppress(IndexError):  # there is none, or another thread was faster
+        while _remove_or_leave(engine, engine.behind.popleft()):
+            pass
 
 
 def _create(engine: Engine, image: str, options: Mapping[str, Any]) -> "Container":

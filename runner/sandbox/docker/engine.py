@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -33,6 +34,8 @@ class Engine:
 
     def __init__(self, address: str | None, *, connections: int = 64) -> None:
         self.address = address or find_address()
+        self.behind: deque[str] = deque()
+        """Containers that could not be removed when nobody needed them any more."""
         self._connections = connections
         self._lock = threading.Lock()
         self._client: DockerClient | None = None

@@ -138,8 +138,8 @@ class DockerSandbox:
         attached.finish()
 
     def _refuse_stopped(self) -> None:
-        """Raise EngineError where somebody else stopped the container: its daemon, when that restarted. What ran in it is
-        lost, and must not be the agent's loss. If memory ran out in it, however, that was the agent's doing."""
+        """Raise EngineError where somebody else stopped the container: its daemon, when that restarted. What ran in it
+        is lost, and must not be the agent's loss. If memory ran out in it, however, that was the agent's doing."""
         with self._engine.trouble("look at a container"):
             state = self._engine.client.api.inspect_container(self._id)["State"]
         if not state["Running"] and not state.get("OOMKilled"):
