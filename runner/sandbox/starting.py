@@ -14,7 +14,7 @@ thread in the background, no sandbox that nobody asked for. A sandbox is removed
 import logging
 import random
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -92,6 +92,41 @@ class Places:
             self._free += 1
 
 
+class OneOfEach:
+    """One place for each name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted: Counter[str] = Counter()
+        self._places: dict[str, Places] = {}
+        self._refusal = ""
+
+    @contextmanager
+    def taken(self, name: str) -> Iterator[None]:
+        """Wait for the place of this name and hold it. Raises EngineError when refused."""
+        with self._lock:
+            if self._refusal:
+                raise EngineError(self._refusal)
+            self._wanted[name] += 1
+            place = self._places.setdefault(name, Places(1))
+        try:
+            with place.taken():
+                yield
+        finally:
+            with self._lock:
+                self._wanted[name] -= 1
+                if not self._wanted[name]:
+                    del self._wanted[name], self._places[name]
+
+    def refuse(self, why: str) -> None:
+        """See ``Places.refuse``."""
+        with self._lock:
+            self._refusal = why
+            places = list(self._places.values())
+        for place in places:
+            place.refuse(why)
+
+
 class Starter:
     """The three gates of one backend. Safe to use from many threads."""
 
@@ -100,6 +135,7 @@ class Starter:
         self._ahead = Places(settings.concurrency + settings.prestart)
         self._starting = Places(settings.starts)
         self._running = Places(settings.concurrency)
+        self._builds = OneOfEach()
         self._passes = passes
         self._stopped = threading.Event()
 
@@ -116,15 +152,16 @@ class Starter:
                 yield sandbox
 
     @contextmanager
-    def building(self) -> Iterator[None]:
-        """A slot for something that makes its own container. Raises EngineError after ``stop``."""
-        with self._ahead.taken(), self._running.taken():
+    def building(self, what: str) -> Iterator[None]:
+        """A slot for a build, one at a time of what has the same name: who has waited may find it built. Raises
+        EngineError after ``stop``."""
+        with self._builds.taken(what), self._ahead.taken(), self._running.taken():
             yield
 
     def stop(self) -> None:
         """Open nothing more: who waits or asks gets an EngineError; sandboxes in a slot go on. Idempotent."""
         self._stopped.set()
-        for places in (self._ahead, self._starting, self._running):
+        for places in (self._ahead, self._starting, self._running, self._builds):
             places.refuse("No sandbox is opened any more: the run is ending.")
 
     def _started(self, start: Callable[[], AbstractContextManager[S]], stack: ExitStack) -> S:

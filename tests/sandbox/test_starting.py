@@ -174,6 +174,25 @@ def test_slots_are_given_in_the_order_of_asking(pool: ThreadPoolExecutor) -> Non
     assert order == list(range(20))
 
 
+def test_what_several_want_built_is_built_by_one_at_a_time_and_others_go_on(pool: ThreadPoolExecutor) -> None:
+    gates, first, other, built = starter(4, 0), Gate(), opened(), list[str]()
+
+    def build(name: str, gate: Gate) -> None:
+        with gates.building(name):
+            if name not in built:
+                gate()
+                built.append(name)
+
+    same = [pool.submit(build, "image", first) for _ in range(10)]
+    first.await_thread()
+    pool.submit(build, "other image", other).result(SECONDS)
+    assert not any(future.done() for future in same)
+    first.free.set()
+    for future in same:
+        future.result(SECONDS)
+    assert built == ["other image", "image"]
+
+
 # Limits
 
 
@@ -194,7 +213,7 @@ def test_no_limit_is_ever_passed_and_nothing_is_kept(
     def work(kind: str) -> None:
         delay = dice.random() / 500
         if kind == "build":
-            with gates.building(), yard.counted("used"), yard.counted("alive"):
+            with gates.building(str(delay)), yard.counted("used"), yard.counted("alive"):
                 nap.wait(delay)
             return
         with gates.opened(lambda: yard.sandbox(lambda: kind == "fails")), yard.counted("used"):
@@ -266,7 +285,7 @@ def test_stopping_refuses_those_who_wait_and_lets_the_others_go_on(pool: ThreadP
     assert not one.done()
     first.free.set()
     one.result(SECONDS)
-    with pytest.raises(EngineError, match="ending"), gates.building():
+    with pytest.raises(EngineError, match="ending"), gates.building("image"):
         pass
 
 

@@ -43,6 +43,7 @@ class DockerBackend:
         self._volume = GraderVolume(self._engine, cache, run_label)
         self._configs = containers.Configs(self._engine)
         self._starter = Starter(config, passes)
+        self._seen: set[Environment] = set()
 
     def probe(self) -> Probe:
         """See ``base.Backend.probe``; answers within seconds."""
@@ -66,11 +67,13 @@ class DockerBackend:
     def build(self, environment: Environment, *, timeout: float) -> Image | BuildFailure:
         """See ``base.Backend.build``. Services are tried once, so that their failure is the environment's."""
         self._lease.take()
-        with self._starter.building():
-            built = self._images.build(environment, timeout)
-            if isinstance(built, BuildFailure):
-                return built
-            image = Image(reference=built, environment=environment)
+        tag = self._images.tag(environment)
+        image = Image(reference=tag, environment=environment)
+        if self._images.found(tag) and self._proven(environment):
+            return image
+        with self._starter.building(tag):
+            if not self._images.found(tag) and (failure := self._images.build(tag, environment, timeout)):
+                return failure
             return self._try_services(image) or image
 
     @contextmanager
@@ -123,11 +126,18 @@ class DockerBackend:
             finally:
                 sandbox.close()
 
+    def _proven(self, environment: Environment) -> bool:
+        """There are no services, or this process has seen them start."""
+        return not environment.has_services or environment in self._seen
+
     def _try_services(self, image: Image) -> BuildFailure | None:
-        if not image.environment.has_services:
+        if self._proven(image.environment):
             return None
         with self._started(image) as sandbox:
-            return _serve(sandbox, image)
+            failure = _serve(sandbox, image)
+        if failure is None:
+            self._seen.add(image.environment)
+        return failure
 
 
 def _serve(sandbox: DockerSandbox, image: Image) -> BuildFailure | None:

@@ -5,6 +5,7 @@ import io
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
@@ -46,26 +47,33 @@ class Images:
         self._uses, self._on_build = uses, on_build
         self._base_lock = threading.Lock()
 
-    def build(self, environment: Environment, timeout: float) -> str | BuildFailure:
-        """The tag of an environment's image. Raises EngineError, MissingRequirement."""
+    def tag(self, environment: Environment) -> str:
+        """What an environment's image is called, built or not."""
         if environment.context is not None:
-            return self._build_context(environment.context, timeout)
-        base = self._base()
-        tag = _tag("task", base, environment.setup, environment.start)
-        if self._exists(tag):
-            return tag
-        return self._build_setup(base, tag, environment.setup, timeout) or self._built(tag)
+            with _context(environment.context) as files:
+                return _tag("task", _digest(files))
+        base, _ = self._base()
+        self._uses.note(base)
+        return _tag("task", base, environment.setup, environment.start)
+
+    def build(self, tag: str, environment: Environment, timeout: float) -> BuildFailure | None:
+        """Build an environment's image; None is success. Raises EngineError, MissingRequirement."""
+        if environment.context is not None:
+            with _context(environment.context) as files:
+                failure = self._dockerfile(tag, timeout).run(self._engine, files)
+        else:
+            failure = self._build_setup(self._ensure_base(), tag, environment.setup, timeout)
+        if failure is None:
+            self._on_build()
+        return failure
 
     def remove(self, tag: str) -> None:
         """Forget an image. One that is gone already, or still in use, is left alone. Raises EngineError."""
         if remove(self._engine, tag):
             self._uses.forget(tag)
 
-    def _built(self, tag: str) -> str:
-        self._on_build()
-        return tag
-
-    def _exists(self, tag: str) -> bool:
+    def found(self, tag: str) -> bool:
+        """Whether an image is there; from now on it counts as used just now. Raises EngineError."""
         from docker.errors import NotFound
 
         self._uses.note(tag)  # before looking, so that nobody who tidies up removes it just then
@@ -76,12 +84,16 @@ class Images:
                 return False
         return True
 
-    def _base(self) -> str:
-        """The base image's tag, built if need be, by one thread."""
+    def _base(self) -> tuple[str, str]:
+        """The base image's tag and its Dockerfile."""
         text = (share_dir("sandboxes") / "base" / "Dockerfile").read_text(encoding="utf-8")
-        tag = _tag("base", text, self._settings.base_image)
+        return _tag("base", text, self._settings.base_image), text
+
+    def _ensure_base(self) -> str:
+        """The base image's tag, built if need be, by one thread."""
+        tag, text = self._base()
         with self._base_lock:
-            if not self._exists(tag):
+            if not self.found(tag):
                 self._build_base(text, tag)
         return tag
 
@@ -91,15 +103,6 @@ class Images:
         if failure is not None:
             end = failure.log.strip()[-1000:]
             raise MissingRequirement(f"The base image (FROM {self._settings.base_image}) does not build:\n{end}")
-
-    def _build_context(self, folder: Path, timeout: float) -> str | BuildFailure:
-        dockerfile = (folder / "Dockerfile").read_text(encoding="utf-8", errors="replace")
-        with folder_archive(folder, lambda path: not is_private(path.parts[0], dockerfile)) as context:
-            tag = _tag("task", _digest(context))
-            context.seek(0)
-            if self._exists(tag):
-                return tag
-            return self._dockerfile(tag, timeout).run(self._engine, context) or self._built(tag)
 
     def _dockerfile(self, tag: str, timeout: float, args: Mapping[str, str] | None = None) -> DockerfileBuild:
         settings = self._settings
@@ -172,6 +175,12 @@ def remove(engine: Engine, image: str) -> bool:
                 raise
             return False
     return True
+
+
+def _context(folder: Path) -> AbstractContextManager[IO[bytes]]:
+    """An imported task's build context, without what is hidden."""
+    dockerfile = (folder / "Dockerfile").read_text(encoding="utf-8", errors="replace")
+    return folder_archive(folder, lambda path: not is_private(path.parts[0], dockerfile))
 
 
 def _digest(file: IO[bytes]) -> str:

@@ -79,19 +79,10 @@ class LocalBackend:
         self._lease.take()
         if build.found(layer):
             return image
-        with self._starter.building(), self._stage(building=True, network=self._network()) as stage:
-            failure = build.run_setup(stage, environment.setup, timeout, self._config, single=self._identity.single)
-            if failure is not None:
-                return failure
-            with build.new_layer(layer) as descriptor:
-                stage.pack(descriptor)
-        self._trimmer.built()
-        if environment.has_services:
-            with self._starter.building(), self._started(image) as sandbox:
-                failure = sandbox.serve(environment)
-            if failure is not None:
-                layer.unlink(missing_ok=True)
-        return failure or image
+        with self._starter.building(layer.name):
+            if build.found(layer):
+                return image
+            return self._make_layer(layer, environment.setup, timeout) or self._try_services(image) or image
 
     @contextmanager
     def start(self, image: Image) -> Iterator[LocalSandbox]:
@@ -126,6 +117,26 @@ class LocalBackend:
         """See ``base.Backend.remove_image``."""
         with contextlib.suppress(OSError):
             Path(image.reference).unlink()
+
+    def _make_layer(self, layer: Path, setup: str, timeout: float) -> BuildFailure | None:
+        with self._stage(building=True, network=self._network()) as stage:
+            failure = build.run_setup(stage, setup, timeout, self._config, single=self._identity.single)
+            if failure is not None:
+                return failure
+            with build.new_layer(layer) as descriptor:
+                stage.pack(descriptor)
+        self._trimmer.built()
+        return None
+
+    def _try_services(self, image: Image) -> BuildFailure | None:
+        """Only a layer whose services start is kept."""
+        if not image.environment.has_services:
+            return None
+        with self._started(image) as sandbox:
+            failure = sandbox.serve(image.environment)
+        if failure is not None:
+            self.remove_image(image)
+        return failure
 
     @contextmanager
     def _started(self, image: Image) -> Iterator[LocalSandbox]:

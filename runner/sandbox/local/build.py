@@ -83,7 +83,7 @@ def found(layer: Path) -> bool:
     """Whether a layer is there; from now on it counts as used just now. Raises EngineError."""
     try:
         os.utime(layer)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise EngineError(f"The built environment {layer} cannot be used: {error.strerror}") from error
