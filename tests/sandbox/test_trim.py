@@ -35,6 +35,8 @@ class Shelf:
 def trimmed(limit: float | None, shelf: Shelf) -> str:
     trimmer = Trimmer(limit, shelf.list)
     trimmer.built()
+    if trimmer._thread is not None:
+        trimmer._thread.join(20)
     trimmer.close()
     return "".join(shelf.things)
 

@@ -5,9 +5,12 @@ A volume rather than a folder of this machine, because the engine may be on anot
 
 import fcntl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from runner.domain.errors import EngineError
 from runner.sandbox.docker.archive import archive, folder_archive
 from runner.sandbox.docker.containers import MARK, VOLUME, created
 from runner.sandbox.docker.engine import Engine
@@ -38,6 +41,17 @@ class GraderVolume:
             # An empty, read-only file: no library of the agent's can be loaded into the grader.
             mounts.append(Mount(PRELOAD, self._name, read_only=True, no_copy=True, subpath=_EMPTY))
         return mounts
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Where a start fails: `endless clean`, called for another outputs folder, may have removed the volume between
+        two of this run's containers. Whether it is whole is seen to again before the next."""
+        try:
+            yield
+        except EngineError:
+            with self._lock:
+                self._name = ""
+            raise
 
     def _ensure(self, image: str) -> str:
         runtime = ensure_runtime(self._cache)
