@@ -47,8 +47,11 @@ def output(argv: list[str], seconds: float = SECONDS) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder that containers have written to: some of its files may belong to their users, not to us. What
-    cannot be deleted stays. Does not raise."""
+    """Delete a folder that containers have written to: some of its files may belong to their users, not to us. (Or a
+    file.) What cannot be deleted stays. Does not raise."""
+    if folder.is_file():
+        with contextlib.suppress(OSError):
+            folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         with contextlib.suppress(MissingRequirement, OSError):  # a later run tries again

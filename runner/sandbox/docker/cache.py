@@ -59,7 +59,7 @@ def _remove_container(engine: Engine, name: str) -> bool:
 
 def _volumes(engine: Engine, usage: Mapping[str, Any], uses: Uses, since: float | None) -> Iterator[Kept]:
     """The grader's. Runs mount them at any moment, so one that has containers here holds them all."""
-    busy = any(label(container, containers.MARK) for container in containers.alive(engine))
+    busy = any(label(container, containers.MARK) == containers.LIVE for container in containers.alive(engine))
     for volume in usage.get("Volumes") or ():
         if label(volume, containers.MARK) != containers.VOLUME:
             continue
