@@ -3,8 +3,9 @@
 It runs on the grader's own Python (``sandbox/runtime.py``), as the sandbox's root, with nothing but the standard
 library and pytest. The test, the limits and the nonce arrive on standard input, so no command line, environment or file
 shows them. The test lies in a folder that only root may enter, and only until it is collected: no program of the agent
-runs before that. Programs that the tests start run as the agent. The result is one line that begins with the nonce,
-which exists in this process's memory alone.
+runs before that, but for services that the task keeps. Programs that the tests start run as the agent; beside kept
+services, as a user whom these have no power over. The result is one line that begins with the nonce, which exists in
+this process's memory alone.
 """
 
 import base64
@@ -64,8 +65,9 @@ def main(payload: Mapping[str, Any], out: int) -> NoReturn:
         os.write(screen, f"the test could not be put in place: {error}\n".encode())
         finish(1, "no_space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "error")
     _environment()
-    _demote_children()
-    finish(_pytest(test, scratch, report))
+    children = payload["children"] if os.geteuid() == 0 else AGENT
+    _demote_children(children)
+    finish(_pytest(test, Folders(test, scratch, children), report))
 
 
 class Places:
@@ -161,8 +163,9 @@ class Report:
 class Folders:
     """A pytest plugin: the test's file goes once it is collected, and what tests write is open to what they start."""
 
-    def __init__(self, test: Path, scratch: Path) -> None:
-        self._test, self._scratch = test, scratch
+    def __init__(self, test: Path, scratch: Path, children: int) -> None:
+        """``children``: the user that programs of the tests run as."""
+        self._test, self.scratch, self._children = test, scratch, children
 
     def pytest_collection_finish(self) -> None:
         """Remove the file, keeping its lines for tracebacks."""
@@ -175,13 +178,13 @@ class Folders:
         """pytest makes its temporary folders for root only; programs that tests start are not root."""
         value = yield
         if fixturedef.argname == "tmp_path":
-            value.chmod(0o777)
-            for folder in (self._scratch, *self._scratch.iterdir()):
+            _hand_over(value, self._children)
+            for folder in (self.scratch, *self.scratch.iterdir()):
                 folder.chmod(0o711)
         return value
 
 
-def _pytest(test: Path, scratch: Path, report: Report) -> int:
+def _pytest(test: Path, folders: Folders, report: Report) -> int:
     """pytest's exit code. Neither the sandbox's files nor its environment have a say in how it runs."""
     options = [
         "-q",
@@ -194,10 +197,10 @@ def _pytest(test: Path, scratch: Path, report: Report) -> int:
         "-c",
         os.devnull,
     ]
-    options += ["--import-mode=importlib", f"--rootdir={test.parent}", f"--basetemp={scratch / 'tests'}"]
+    options += ["--import-mode=importlib", f"--rootdir={test.parent}", f"--basetemp={folders.scratch / 'tests'}"]
     options += [f"-pno:{name}" for name in PLUGINS_OFF]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    return int(pytest.main([*options, str(test)], plugins=[report, Folders(test, scratch)]))
+    return int(pytest.main([*options, str(test)], plugins=[report, folders]))
 
 
 def _redirect() -> int:
@@ -239,11 +242,12 @@ def _environment() -> None:
     sys.executable = shutil.which("python3") or sys.executable
 
 
-def _demote_children() -> None:
-    """Programs that tests start run as the agent. Not covered: a test that forks by itself (``os.fork``, ``pty``)."""
+def _demote_children(user: int) -> None:
+    """Programs that tests start run as ``user``, who is of the agent's group and so can read what the agent shares with
+    it. Not covered: a test that forks by itself (``os.fork``, ``pty``)."""
     if os.geteuid() != 0:
         return
-    options: dict[str, Any] = {"user": AGENT, "group": AGENT, "extra_groups": []}
+    options: dict[str, Any] = {"user": user, "group": AGENT, "extra_groups": []}
     single = not (_mapped("uid") and _mapped("gid"))
     enter = _own_namespace() if single else None
     start: Callable[..., None] = subprocess.Popen.__init__
@@ -257,12 +261,21 @@ def _demote_children() -> None:
 
     def shared(*args: Any, **keywords: Any) -> Any:
         folder = make(*args, **keywords)
-        Path(folder).chmod(0o777)  # for the same reason as tmp_path
+        _hand_over(Path(folder), user)  # for the same reason as tmp_path
         return folder
 
     subprocess.Popen.__init__ = demoted  # type: ignore[method-assign]
     tempfile.mkdtemp = shared
     os.system = lambda command: _wait_status(subprocess.call(command, shell=True))
+
+
+def _hand_over(folder: Path, user: int) -> None:
+    """Let the programs of the tests use a folder, but no kept service: what it finds there it could change."""
+    if user == AGENT or not _mapped("uid"):
+        folder.chmod(0o777)
+    else:
+        os.chown(folder, user, -1)
+        folder.chmod(0o700)
 
 
 def _both(first: Callable[[], Any], second: Callable[[], Any] | None) -> Callable[[], None]:

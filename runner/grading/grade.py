@@ -9,7 +9,8 @@ from runner.sandbox.base import Backend, Image, Role, Sandbox
 
 
 def grade(task: Task, sandbox: Sandbox, backend: Backend, *, role: Role = Role.ROOT) -> Verdict:
-    """The task's verdict on a sandbox, under the task's own time limit. The agent's processes are ended first.
+    """The task's verdict on a sandbox, under the task's own time limit. The agent's processes are ended first, but for
+    the services that the task keeps.
 
     ``role`` is for pytest files alone (see ``verify``); scripts run as root. Raises EngineError.
     """
@@ -17,7 +18,15 @@ def grade(task: Task, sandbox: Sandbox, backend: Backend, *, role: Role = Role.R
     if task.verifier_script:
         files, cwd = task.test_files, workdir(task)
         return verify_script(sandbox, backend.grader, task.verifier_script, timeout=seconds, files=files, cwd=cwd)
-    return verify(sandbox, backend.grader, task.final_test, timeout=seconds, files=task.test_files, role=role)
+    return verify(
+        sandbox,
+        backend.grader,
+        task.final_test,
+        timeout=seconds,
+        files=task.test_files,
+        keep_ports=task.keep_ports,
+        role=role,
+    )
 
 
 def settle(task: Task, verdict: Verdict, backend: Backend, image: Image) -> Verdict:

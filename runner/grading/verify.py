@@ -10,6 +10,11 @@ hangs (``timeout``), a script that kills the grader (``crash``), a filled-up dis
 could earn itself another try. **Infra**, raised as EngineError, is what they cannot bring about: the grader does not
 get as far as reading the test, or the sandbox no longer runs a trivial program after a verifier that did not report.
 
+Where the task keeps services (``Task.keep_ports``), the agent's processes that listen on its ports live on
+(``sandbox/keepers.py``). They are the agent's code, so a verdict may then depend on what they do while the tests run:
+on their answers, and on files that they change. They have no power over the grader or over the tests' own programs,
+which run as ``STRANGER``; and if the grader cannot work beside them, but can without them, that is a fail.
+
 Known limits: a test that imports the agent's code runs it inside the grader (start such code as a program instead);
 a script of the agent that an early test starts can repair files that a later test looks at.
 """
@@ -17,7 +22,7 @@ a script of the agent that an early test starts can repair files that a later te
 import base64
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +37,8 @@ GRACE_SECONDS = 15.0
 """The verifier ends itself; this much later it is ended from outside (a test may hold the interpreter's lock)."""
 HEALTH_SECONDS = 30.0
 LOG_BYTES = 20_000
+AGENT, STRANGER = 1000, 65534
+"""Who programs that tests start run as: the agent, or beside kept services ``nobody``, in the agent's group."""
 TEST_NAME = "test_final_state.py"
 
 _LOADER = (
@@ -93,18 +100,20 @@ def verify(
     *,
     timeout: float,
     files: Mapping[str, bytes] | None = None,
+    keep_ports: Sequence[int] = (),
     quiesce: bool = True,
     role: Role = Role.ROOT,
 ) -> Verdict:
     """Run ``test``, a pytest file, in ``sandbox``, for at most ``timeout`` seconds.
 
     ``grader`` is where the backend mounts the runtime (``Backend.grader``). ``files`` (relative path -> content) lie
-    beside the test, for imported tasks whose tests read data. ``quiesce=False`` is for sandboxes in which no agent has
-    run. ``role`` is who the test itself runs as: anything but root is for tests of an untouched sandbox that were
-    written for an image's own user; no agent's work may be graded so. Raises EngineError (see the module's docstring).
+    beside the test, for imported tasks whose tests read data. ``keep_ports``: see ``Task``. ``quiesce=False`` is for
+    sandboxes in which no agent has run. ``role`` is who the test itself runs as: anything but root is for tests of an
+    untouched sandbox that were written for an image's own user; no agent's work may be graded so. Raises EngineError
+    (see the module's docstring).
     """
     if quiesce:
-        sandbox.quiesce()
+        sandbox.quiesce(keep_ports)
     nonce = secrets.token_hex(16)
     payload = {
         "nonce": nonce,
@@ -113,9 +122,15 @@ def verify(
         "files": {name: base64.b64encode(content).decode() for name, content in (files or {}).items()},
         "seconds": timeout,
         "log_bytes": LOG_BYTES,
+        "children": STRANGER if keep_ports else AGENT,
     }
-    result = execute(sandbox, grader, "boot.py", payload, seconds=timeout + GRACE_SECONDS, role=role)
-    return _judge(sandbox, grader, nonce.encode(), result)
+    try:
+        result = execute(sandbox, grader, "boot.py", payload, seconds=timeout + GRACE_SECONDS, role=role)
+        return _judge(sandbox, grader, nonce.encode(), result)
+    except EngineError as error:
+        if not keep_ports:
+            raise
+        return _blame_services(sandbox, grader, error)
 
 
 def execute(
@@ -160,6 +175,14 @@ def _whole(result: ExecResult, report: Mapping[str, Any], counts: Mapping[str, i
     """Everything that must agree for a pass does."""
     clean = result.exit_code == 0 and report["exit"] == 0 and counts["failed"] == counts["errors"] == 0
     return clean and counts["passed"] == counts["collected"] > 0
+
+
+def _blame_services(sandbox: Sandbox, grader: Path, error: EngineError) -> Verdict:
+    """The verdict on services beside which the grader did not work. Raises EngineError if it does not without them."""
+    sandbox.quiesce()
+    _check_health(sandbox, grader)
+    log = f"The verifier could not work beside the services that the task keeps: {error}"
+    return Verdict(outcome=Outcome.FAIL, reason=Reason.CRASH, log=log)
 
 
 def _check_health(sandbox: Sandbox, grader: Path) -> None:

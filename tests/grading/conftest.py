@@ -1,6 +1,6 @@
 """Sandboxes to grade in, once per engine: verdicts must not depend on it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,8 +30,17 @@ class Engine:
     def start(self) -> AbstractContextManager[Sandbox]:
         return self.backend.start(self.image)
 
-    def verify(self, sandbox: Sandbox, test: str, *, timeout: float = 30, quiesce: bool = True) -> Verdict:
-        return verify(sandbox, self.backend.grader, test, timeout=timeout, quiesce=quiesce)
+    def verify(
+        self,
+        sandbox: Sandbox,
+        test: str,
+        *,
+        timeout: float = 30,
+        quiesce: bool = True,
+        keep_ports: Sequence[int] = (),
+    ) -> Verdict:
+        grader = self.backend.grader
+        return verify(sandbox, grader, test, timeout=timeout, quiesce=quiesce, keep_ports=keep_ports)
 
 
 @pytest.fixture(scope="session", params=ENGINES)
