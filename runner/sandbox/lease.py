@@ -35,6 +35,7 @@ class Lease:
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 with _gate(self._folder):
+                    _live(self._folder)
                     self._held = _new_lease(self._folder)
             except OSError as error:
                 raise EngineError(f"The cache in {self._folder.parent} cannot be used: {error}") from error
@@ -58,7 +59,7 @@ def cleaning(cache: Path) -> Iterator[float | None]:
         yield None
         return
     with _gate(folder):
-        yield min((path.stat().st_mtime for path in folder.glob("*.lease") if _is_held(path)), default=None)
+        yield min((path.stat().st_mtime for path in _live(folder)), default=None)
 
 
 @contextmanager
@@ -66,6 +67,11 @@ def _gate(folder: Path) -> Iterator[None]:
     with (folder / _GATE).open("a") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         yield
+
+
+def _live(folder: Path) -> list[Path]:
+    """The leases of runs that live; those of dead ones are removed."""
+    return [path for path in folder.glob("*.lease") if _is_held(path)]
 
 
 def _new_lease(folder: Path) -> tuple[int, Path]:

@@ -1,50 +1,110 @@
-"""kill -9 at any moment: nothing is lost, nothing is paid twice, nothing is left behind."""
+"""kill -9 at any moment, to the runner, its helpers and the engine's daemon, while hundreds of episodes run: nothing is
+lost, nothing is paid twice, no fault becomes a failure, and nothing is left behind."""
 
-import os
 import random
-import signal
-import subprocess
 import time
-from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.daemon import Daemon, copy_image, private_daemon
 from support.endless import Workplace, live_overrides, quickstart_server
-from support.leftovers import containers_of, processes_of
+from support.leftovers import adopting, half_made, left_at, mounts_of
+from support.loopback import Loopback
+from support.violence import Victim, assert_as_calm, assert_paid_once, at_random
 
 from runner.domain.task import Environment, Task
+from runner.schema import Sandbox
 from runner.store.tasks import write_task
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
-KILLS = 10
+DRAWS, TASKS = 7, 4
+"""The first seven recorded draws become four tasks, one of which nobody solves."""
+EPISODES = 200
 
 
-def test_a_run_killed_ten_times_ends_like_one_that_was_not(workplace: Workplace, tmp_path: Path) -> None:
-    calm, killed = replace(workplace, folder=tmp_path / "calm"), replace(workplace, folder=tmp_path / "killed")
-    began = time.monotonic()
-    with quickstart_server(latency=0.05) as server:
-        words = [*live_overrides(server.openai_url), "tracking=off"]
-        calm.run("quickstart", *words)
-        duration, asked = time.monotonic() - began, len(server.calls)
-        dice = random.Random(4)
-        for _ in range(KILLS):
-            _run_and_kill(killed, words, after=dice.uniform(0.3, 1.7) * duration / KILLS)
-        killed.run("quickstart", *words)
-        paid = len(server.calls) - asked
-    assert killed.results().draws() == calm.results().draws()
-    assert killed.results().episodes() == calm.results().episodes()
-    assert killed.results().tasks() == calm.results().tasks()
-    assert killed.results().split() == calm.results().split()
-    slots = Counter(row["slot"] for row in killed.journal())
-    assert max(slots.values()) == 1, "a journal slot was answered twice"
-    assert len(slots) == len(calm.journal())
-    # A call whose answer was still on its way when its process was killed has to be asked again; no other has.
-    assert paid <= len(slots) + KILLS * 2 * 16
-    assert processes_of(killed.folder) == []
-    assert containers_of(killed) == []
-    assert list((killed.folder / "outputs").rglob("*.partial*")) == []
+def words(server: Loopback, samples: int) -> list[str]:
+    few = [f"generate.draws={DRAWS}", f"filter.n={samples}", "tracking=off"]
+    return [*live_overrides(server.openai_url), *few]
+
+
+@pytest.fixture(scope="module")
+def daemon(docker_address: str, docker_settings: Sandbox) -> Iterator[Daemon]:
+    try:
+        with private_daemon(docker_address) as made:
+            copy_image(docker_settings.base_image, docker_address, made.address)
+            yield made
+    except OSError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.docker
+def test_two_hundred_episodes_survive_kills_of_the_runner_and_of_the_daemon(
+    tmp_path: Path, docker_words: tuple[str, ...], daemon: Daemon
+) -> None:
+    calm = Workplace(tmp_path / "calm", docker_words)
+    address = f"sandbox.address={daemon.address}"
+    place = Workplace(tmp_path / "killed", (*docker_words, address), {"TMPDIR": str(tmp_path)})
+    with quickstart_server() as server:
+        calm.run("quickstart", *words(server, 1))
+    with quickstart_server() as server, adopting() as family:
+        victim = Victim(place, words(server, EPISODES // TASKS), random.Random(3))
+
+        def kill_daemon() -> None:
+            daemon.kill()
+            time.sleep(victim.dice.uniform(0.0, 3.0))
+            daemon.start()
+
+        def kill_both() -> None:
+            daemon.kill()
+            victim.kill()
+            daemon.start()
+
+        for draw, blow in enumerate([victim.kill, kill_daemon], start=2):
+            victim.until("draws.jsonl", draw)
+            blow()
+        at_random(victim, [*[victim.kill] * 4, *[kill_daemon] * 4, *[kill_both] * 2], EPISODES)
+        print(victim.finish())
+        assert family.left(but=daemon.members) == []
+    assert_as_calm(place, calm, EPISODES // TASKS)
+    assert_paid_once(victim, server)
+    assert left_at(daemon) == []
+    assert half_made(place) == []
+    assert mounts_of(tmp_path) == []
+
+
+@pytest.mark.local
+def test_two_hundred_local_episodes_survive_kills_of_the_runner_and_its_helpers(
+    tmp_path: Path, local_words: tuple[str, ...]
+) -> None:
+    calm, place = Workplace(tmp_path / "calm", local_words), Workplace(tmp_path / "killed", local_words)
+    survive_without_a_daemon(calm, place, tmp_path, EPISODES)
+
+
+@pytest.mark.apptainer
+def test_apptainer_episodes_survive_kills_of_the_runner_and_its_helpers(
+    tmp_path: Path, apptainer_workplace: Workplace
+) -> None:
+    calm = Workplace(tmp_path / "calm", ("sandbox=local",))
+    survive_without_a_daemon(calm, apptainer_workplace, tmp_path, 100)
+
+
+def survive_without_a_daemon(calm: Workplace, place: Workplace, temporary: Path, episodes: int) -> None:
+    with quickstart_server() as server:
+        calm.run("quickstart", *words(server, 1))
+    with quickstart_server() as server, adopting() as family:
+        victim = Victim(place, words(server, episodes // TASKS), random.Random(5))
+        for draw, blow in enumerate([victim.kill, victim.kill_helper], start=1):
+            victim.until("draws.jsonl", draw)
+            blow()
+        at_random(victim, [*[victim.kill] * 5, *[victim.kill_helper] * 5], episodes)
+        print(victim.finish())
+        assert family.left() == []
+    assert_as_calm(place, calm, episodes // TASKS)
+    assert_paid_once(victim, server)
+    assert half_made(place) == []
+    assert mounts_of(place.folder) == []
 
 
 def test_a_changed_setting_pays_only_for_what_is_new(local_workplace: Workplace, tmp_path: Path) -> None:
@@ -60,12 +120,3 @@ def test_a_changed_setting_pays_only_for_what_is_new(local_workplace: Workplace,
         solving = [row for row in local_workplace.journal() if row["slot"].startswith("solve/")]
         fresh = [row for row in solving if row["slot"].split("/")[2] == "1"]
         assert len(server.calls) == asked + len(fresh), "the first samples were answered before"
-
-
-def _run_and_kill(place: Workplace, words: list[str], *, after: float) -> None:
-    process = place.start("run", "quickstart", *place.sandbox, *words)
-    try:
-        process.wait(timeout=after)
-    except subprocess.TimeoutExpired:
-        os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)

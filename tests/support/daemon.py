@@ -1,8 +1,8 @@
 """A Docker daemon of the test's own, to be killed and started again: the shared one is everybody's.
 
-For root alone. It runs the ``dockerd`` of the engine that the tests were given (from that one's mount namespace, so that
-an engine in a root file system of its own is found), or else the one on PATH. It has a mount namespace of its own, with
-its own containerd, data, sockets, control groups and /run, and no networks. Nothing of it is left at the end.
+For root alone. It runs the ``dockerd`` of the engine that the tests were given (from that one's mount namespace, so
+that an engine in a root file system of its own is found), or else the one on PATH. It has a mount namespace of its own,
+with its own containerd, data, sockets, control groups and /run, and no networks. Nothing of it is left at the end.
 """
 
 import contextlib
@@ -74,8 +74,7 @@ class Daemon:
 
     def processes(self) -> list[str]:
         """Shims and whatever runs in containers, once they had time to end."""
-        own = {self._place.pid, *(program.pid for program in self._programs.values())}
-        return [_command(pid) for pid in self._members() if pid not in own]
+        return [_command(pid) for pid in self.members() if pid not in self._own()]
 
     def cgroups(self) -> list[str]:
         """The control groups of containers."""
@@ -93,7 +92,7 @@ class Daemon:
                 program.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     program.wait(20)
-        while members := self._members():
+        while members := self.members():
             for pid in members:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -127,7 +126,10 @@ class Daemon:
             return attempt.recv(64).startswith(b"HTTP/1.0 200")
         return False
 
-    def _members(self) -> list[int]:
+    def _own(self) -> set[int]:
+        return {self._place.pid, *(program.pid for program in self._programs.values())}
+
+    def members(self) -> list[int]:
         """Processes in its mount namespace (its programs, shims) or its control groups (what runs in containers)."""
         place, group = _namespace(self._place.pid), f"/{self._folder.name}/"
         pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
@@ -155,7 +157,10 @@ def copy_image(name: str, source: str, target: str) -> None:
     """Copy an image from one engine to another."""
     import docker
 
-    with contextlib.closing(docker.DockerClient(source)) as giver, contextlib.closing(docker.DockerClient(target)) as to:
+    with (
+        contextlib.closing(docker.DockerClient(source)) as giver,
+        contextlib.closing(docker.DockerClient(target)) as to,
+    ):
         to.api.load_image(giver.images.get(name).save(named=True))
 
 
