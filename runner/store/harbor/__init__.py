@@ -1,1 +1,1 @@
-"""The Harbor task format, read and written: ``settings`` is task.toml, ``folder`` the files around it."""
+"""The Harbor task format, read and written: ``settings`` is task.toml (``services`` a part), ``folder`` the files."""

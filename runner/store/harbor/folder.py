@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.domain.errors import TaskFormatError
 from runner.domain.task import Environment, Task
-from runner.store.harbor import described, settings, verifier
+from runner.store.harbor import described, services, settings, verifier
 from runner.store.harbor.text import optional, required
 
 TOML = "task.toml"
@@ -68,6 +68,7 @@ def read(folder: Path) -> Task:
         truth=optional(folder, TRUTH) or about.truth,
         solution=optional(folder, SOLUTION) or "",
         labels={**about.labels, **settings.labels(table)},
+        keep_ports=services.keep_ports(mark, script=bool(verifying.script)),
         limits=settings.limits(table),
         draw=mark.get("draw") if mark else None,
         metadata={**about.metadata, **settings.provenance(table)},
@@ -75,13 +76,14 @@ def read(folder: Path) -> Task:
 
 
 def _environment(folder: Path, table: dict[str, Any], mark: dict[str, Any] | None) -> Environment:
+    health = services.health(table)
     if mark and mark.get("environment") == "setup":
-        return Environment(setup=required(folder, SETUP), start=optional(folder, START) or "")
+        return Environment(setup=required(folder, SETUP), start=optional(folder, START) or "", health=health)
     if any((folder / "environment").glob("docker-compose.y*ml")):
         raise TaskFormatError("its environment is several containers (docker-compose); only a Dockerfile can be run")
     if not (folder / DOCKERFILE).is_file():
         raise TaskFormatError(_no_dockerfile(table))
-    return Environment(context=(folder / "environment").resolve())
+    return Environment(context=(folder / "environment").resolve(), health=health)
 
 
 def _no_dockerfile(table: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ import tomli_w
 
 from runner.domain.errors import TaskFormatError
 from runner.domain.task import AGENT_HOME, AGENT_USER, Limits, Task
+from runner.store.harbor import services
 
 SCHEMA_VERSION = "1.4"
 _NEWEST_MAJOR = 1
@@ -29,6 +30,8 @@ def dump(task: Task) -> str:
         # An image made by others may lack this user and home; Harbor then takes the image's own.
         agent["user"] = AGENT_USER
         environment |= {"network_mode": "no-network", "workdir": AGENT_HOME}
+    if task.environment.health is not None:
+        environment["healthcheck"] = services.dump_health(task.environment.health)
     table = {
         "schema_version": SCHEMA_VERSION,
         "metadata": _metadata(task),
@@ -112,6 +115,8 @@ def _metadata(task: Task) -> dict[str, Any]:
     verifier: dict[str, Any] = {"verifier": "script"} if task.verifier_script else {}
     if task.test_files:
         verifier["test_files"] = sorted(task.test_files)
+    if task.keep_ports:
+        verifier["keep_ports"] = list(task.keep_ports)
     # category and tags are where other tools look for what a task is about.
     category = {"category": task.labels["category"]} if "category" in task.labels else {}
     return {

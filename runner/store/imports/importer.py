@@ -162,9 +162,11 @@ def _notes(table: dict[str, Any], task: Task) -> Iterator[str]:
         yield "its tests name files below /tests; here such files lie beside the test (Path(__file__).parent)"
     if task.verifier_script and table["verifier"].get("env"):
         yield "[verifier.env] is not handed to its tests/test.sh"
-    for key in ("gpus", "mcp_servers", "healthcheck", "env"):
+    for key in ("gpus", "mcp_servers", "env"):
         if table["environment"].get(key):
             yield f"[environment] {key} is ignored"
+    if task.environment.health is not None:
+        yield "its health check is tried as uid 1000; what its image's ENTRYPOINT would start does not run"
 
 
 def _dockerfile(task: Task) -> str | None:
