@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from runner.cli.console import console, log_to
+from runner.cli.signals import exit_code, leave
 from runner.compose.section import typed_section
 from runner.domain.episode import Outcome
 from runner.phases.check import CheckResult, check_paths
@@ -29,6 +30,9 @@ def main(arguments: argparse.Namespace) -> int:
         paths = [Path(path) for path in arguments.paths]
         results = check_paths(paths, backend, concurrency=settings.concurrency)
         worst = _print_json(results) if arguments.json else _print_lines(console(), results)
+    except KeyboardInterrupt as interrupt:
+        backend.close()
+        leave("interrupted", exit_code(interrupt))
     finally:
         backend.close()
     return worst

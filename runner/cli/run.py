@@ -1,15 +1,12 @@
 """``endless run RECIPE [key=value ...]``."""
 
 import argparse
-import os
-import sys
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console
 
 from runner.cli.console import ConsoleWatcher, console, log_to
-from runner.cli.signals import Interrupted, exit_code, stopping
+from runner.cli.signals import Interrupted, exit_code, leave, stopping
 from runner.cli.summary import print_summary
 from runner.compose import Composition, run_app
 from runner.compose.freeze import frozen_text
@@ -17,6 +14,8 @@ from runner.phases.work import Stopped
 from runner.pipeline import Recipe, run_recipe
 from runner.schema import Config
 from runner.tracking.open import open_tracker
+
+AT_ONCE = "ended at once: answers still on their way are lost; run the same command again to go on"
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -49,13 +48,6 @@ def run_one(config: Config, composition: Composition, screen: Console) -> int:
             screen.print("stopped; run the same command again to go on")
             raise Interrupted(stop.number) from stopped
         except KeyboardInterrupt as interrupt:
-            _leave_at_once(screen, exit_code(interrupt))
+            leave(AT_ONCE, exit_code(interrupt))
     print_summary(screen, config, result)
     return 0
-
-
-def _leave_at_once(screen: Console, code: int) -> NoReturn:
-    """Threads may still wait for a model's answer, for minutes, and an ordinary exit would wait for them."""
-    screen.print("ended at once: answers still on their way are lost; run the same command again to go on")
-    sys.stdout.flush()
-    os._exit(code)

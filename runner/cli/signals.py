@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -67,6 +67,13 @@ def stopping(tell: Callable[[str], None]) -> Iterator[Stop]:
 
     with _handled_by(on_signal):
         yield stop
+
+
+def leave(text: str, code: int) -> NoReturn:
+    """Say so and end at once: threads may still be at work, for minutes, and an ordinary exit would wait for them."""
+    print(text, file=sys.stderr)
+    sys.stdout.flush()
+    os._exit(code)
 
 
 @contextmanager

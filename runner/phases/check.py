@@ -13,15 +13,25 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 from runner.domain.episode import Outcome
-from runner.domain.errors import EngineError, InfraError, MissingRequirement, StorageError, TaskFormatError, UserError
+from runner.domain.errors import (
+    EngineError,
+    EngineGone,
+    InfraError,
+    MissingRequirement,
+    StorageError,
+    TaskFormatError,
+    UserError,
+)
 from runner.domain.task import Task
 from runner.grading.dockerfile import last_user
 from runner.grading.grade import grade
 from runner.grading.oracle import run_oracle
 from runner.grading.verify import Reason, Verdict, verify
+from runner.phases.outage import Outages
 from runner.sandbox.base import Backend, BuildFailure, Image, Role
 from runner.store.tasks import find_tasks, read_task
 
@@ -29,6 +39,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+ENGINE_SECONDS = 60.0
+"""How long a check waits for an engine that has gone away."""
 _TAIL = 500
 """Characters of a log that a reason quotes."""
 _RIGHT_FAILURES = (Reason.ASSERTION, Reason.ERROR, Reason.FIXTURE_ERROR, Reason.LOW_REWARD)
@@ -71,15 +83,19 @@ class Patience:
 
     tries: int = 3
     backoff_seconds: float = 1.0
+    outages: Outages = field(default_factory=lambda: Outages(ENGINE_SECONDS))
 
     def call(self, work: Callable[[], T]) -> T:
-        """Run ``work``; retried with doubling delays. Raises the last InfraError."""
+        """Run ``work``; retried with doubling delays, once the engine is back if it had gone. Raises the last
+        InfraError."""
         for trial in range(1, self.tries):
             try:
                 return work()
             except StorageError:
                 raise
-            except InfraError:
+            except InfraError as error:
+                if isinstance(error, EngineGone) and not self.outages.wait(error, Event()):
+                    raise
                 time.sleep(self.backoff_seconds * 2 ** (trial - 1))
         return work()
 
@@ -89,23 +105,23 @@ def check_paths(
 ) -> Iterator[CheckResult]:
     """Check every task at or below the paths, ``concurrency`` at once; results come in the order of the paths.
 
-    Raises UserError for a path without tasks, before anything is built.
+    Raises UserError for a path without tasks, before anything is built. Who leaves early leaves checks at work behind,
+    which end when the backend is closed.
     """
     folders = [folder for path in paths for folder in _tasks_below(path)]
 
     def check(folder: Path) -> CheckResult:
         return check_folder(folder, backend, patience=patience)
 
-    with ThreadPoolExecutor(concurrency, thread_name_prefix="check") as pool:
+    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="check")
+    try:
         queue = iter(folders)
         hand: deque[Future[CheckResult]] = deque(pool.submit(check, f) for f in islice(queue, 2 * concurrency))
-        try:
-            while hand:
-                yield hand.popleft().result()
-                hand.extend(pool.submit(check, folder) for folder in islice(queue, 1))
-        finally:
-            for future in hand:
-                future.cancel()
+        while hand:
+            yield hand.popleft().result()
+            hand.extend(pool.submit(check, folder) for folder in islice(queue, 1))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def check_folder(folder: Path, backend: Backend, *, patience: Patience = Patience()) -> CheckResult:
@@ -205,7 +221,8 @@ class _Check:
             with backend.start(images.pop() if images else self._rebuild()) as sandbox:
                 if step == "initial":
                     seconds = task.limits.verifier_seconds
-                    return verify(sandbox, backend.grader, task.initial_test, timeout=seconds, role=role)
+                    test, keep = task.initial_test, task.keep_ports
+                    return verify(sandbox, backend.grader, test, timeout=seconds, keep_ports=keep, role=role)
                 if step == "oracle":
                     run_oracle(sandbox, task.solution, timeout=task.limits.agent_seconds)
                 return grade(task, sandbox, backend, role=role)

@@ -232,6 +232,7 @@ class Shell:
             with contextlib.suppress(OSError):
                 stream.transport.send(request)
                 return False
+        stream.transport.exit_code()  # raises EngineError where it was the engine that went away
         log.debug("the shell went away between two commands; opening it again")
         self._reopen()
         self._opened().transport.send(request)

@@ -90,14 +90,14 @@ def half_made(place: Workplace) -> list[str]:
     return [str(path) for name in ("*.partial*", "*.lease") for folder in folders for path in folder.rglob(name)]
 
 
-def containers_of(place: Workplace) -> list[str]:
-    """The containers of the workplace's run; none where it does not use an engine."""
+def containers_of(place: Workplace, run: str = "") -> list[str]:
+    """The containers of the workplace's only run, or of the one named; none where it does not use an engine."""
     address = next((word.partition("=")[2] for word in place.sandbox if word.startswith("sandbox.address=")), None)
     if address is None:
         return []
     import docker
 
-    run = next((place.folder / "outputs" / "runs").iterdir()).name
+    run = run or next((place.folder / "outputs" / "runs").iterdir()).name
     client = docker.DockerClient(base_url=address)
     try:
         return [c.name for c in client.containers.list(all=True, filters={"label": f"endless.run={run}"})]

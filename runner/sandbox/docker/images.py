@@ -46,6 +46,7 @@ class Images:
         self._engine, self._settings, self._run = engine, settings, run
         self._uses, self._on_build = uses, on_build
         self._base_lock = threading.Lock()
+        self._stopped: set[str] = set()
 
     def tag(self, environment: Environment) -> str:
         """What an environment's image is called, built or not."""
@@ -125,6 +126,7 @@ class Images:
             name = str(container.id)
             code, log, late = self._execute(name, ["bash", f"{_SCRIPTS}/setup.sh"], timeout)
             if code != 0 or late:
+                self._refuse_stopped(name, tag)
                 return self._judge(code, log, late)
             code, log, late = self._execute(name, ["bash", "-ec", _FINISH], FINISH_SECONDS)
             if code != 0 or late:
@@ -147,6 +149,15 @@ class Images:
         finally:
             attached.close()
         return code, log.decode("utf-8", "replace"), late
+
+    def _refuse_stopped(self, container: str, tag: str) -> None:
+        """Raise EngineError where the build's container no longer runs, the first time: its daemon was restarted. Or
+        the script itself ends the container, being root there: then it does so again."""
+        with self._engine.trouble("look at a build"):
+            state = self._engine.client.api.inspect_container(container)["State"]
+        if not state["Running"] and tag not in self._stopped:
+            self._stopped.add(tag)
+            raise EngineError("A build's container was stopped in mid-build. Did the engine's daemon restart?")
 
     def _judge(self, code: int | None, log: str, late: bool) -> BuildFailure:
         """A failed script is the script's fault, unless its log shows otherwise. Raises EngineError."""
