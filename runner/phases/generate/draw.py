@@ -99,6 +99,8 @@ class Maker:
                 instruction=described.value.instruction,
                 truth=described.value.truth,
                 setup=built.value.environment.setup,
+                start=built.value.environment.start,
+                keep_ports=built.value.keep_ports,
             ),
             final.Judge(
                 config=self.config,
@@ -131,13 +133,14 @@ class Maker:
 def _task(
     config: Config, draw: Draw, described: describe.Description, built: environment.Built, checked: final.Checked
 ) -> Task:
-    content = (described, built.environment, built.initial_test, checked)
+    content = (described, built.environment, built.initial_test, checked, *built.keep_ports)
     return Task(
         id=f"{draw.index:06d}-{fingerprint(*content, digits=8)}",
         instruction=described.instruction,
         environment=built.environment,
         final_test=checked.final_test,
         initial_test=built.initial_test,
+        keep_ports=built.keep_ports,
         truth=described.truth,
         solution=checked.solution,
         labels=draw.labels,

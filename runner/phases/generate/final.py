@@ -38,7 +38,8 @@ class Judge:
         """Raises ReplyError, EngineError."""
         found = sections(reply, ("final_test",), ("solution",))
         test = found["final_test"]
-        untouched = test_untouched(self.config, self.backend, self.built.image, test)
+        keep_ports = self.built.keep_ports
+        untouched = test_untouched(self.config, self.backend, self.built.image, test, keep_ports)
         if untouched.outcome is Outcome.PASS:
             return self._complain(Reason.FINAL_TEST_PASSES_UNTOUCHED, untouched.log)
         if untouched.reason is not VerdictReason.ASSERTION:
@@ -50,7 +51,13 @@ class Judge:
         limits = self.config.sandbox
         with self.backend.start(self.built.image) as sandbox:
             ran = run_oracle(sandbox, solution, timeout=self.config.agent.episode_seconds)
-            verdict = verify(sandbox, self.backend.grader, test, timeout=limits.verifier_seconds)
+            verdict = verify(
+                sandbox,
+                self.backend.grader,
+                test,
+                timeout=limits.verifier_seconds,
+                keep_ports=self.built.keep_ports,
+            )
         if verdict.outcome is Outcome.PASS:
             return Checked(final_test=test, solution=solution)
         said = ran.output.decode("utf-8", "replace")

@@ -8,6 +8,10 @@ from runner.agent.protocol import strip_thoughts
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
 
 
+PORTS = range(1024, 65536)
+"""What an ordinary user may listen on."""
+
+
 class ReplyError(ValueError):
     """The reply cannot be used; the message tells the model why."""
 
@@ -25,6 +29,17 @@ def sections(reply: str, required: Sequence[str], optional: Sequence[str] = ()) 
     if missing:
         raise ReplyError("the reply lacks " + " and ".join(f"<{name}>...</{name}>" for name in missing))
     return {name: body for name, body in found.items() if body is not None}
+
+
+def ports(body: str) -> tuple[int, ...]:
+    """The TCP ports of a ``<keep>`` section. Raises ReplyError."""
+    words = body.replace(",", " ").split()
+    numbers = [int(word) if re.fullmatch("[0-9]{1,5}", word) else 0 for word in words]
+    if any(number not in PORTS for number in numbers):
+        raise ReplyError(
+            f"<keep> must hold TCP ports from {PORTS.start} to {PORTS.stop - 1}, not {body.strip()[:100]!r}"
+        )
+    return tuple(dict.fromkeys(numbers))
 
 
 def _section(reply: str, name: str) -> str | None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.phases.generate.reply import ReplyError, sections
+from runner.phases.generate.reply import ReplyError, ports, sections
 
 
 def test_sections_are_read_without_fences_and_thoughts():
@@ -43,3 +43,14 @@ def test_what_is_wrong_is_said(reply, says):
 def test_a_body_comes_back_as_written(body):
     if body.strip():
         assert sections(f"<setup>\n{body}\n</setup>", ("setup",))["setup"].strip("\n") == body.strip("\n")
+
+
+def test_ports_are_numbers_apart_by_anything_usual():
+    assert ports("8080\n") == (8080,)
+    assert ports("8080, 9000 8080\n") == (8080, 9000)
+
+
+@pytest.mark.parametrize("body", ["port 8080\n", "80\n", "65536\n", "8080/tcp\n", "-1\n", "²\n", "8" * 5000 + "\n"])
+def test_what_the_agent_cannot_listen_on_is_no_port(body):
+    with pytest.raises(ReplyError, match="TCP ports from 1024 to 65535"):
+        ports(body)
