@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from runner import __version__
-from runner.cli.signals import exit_code, raising
+from runner.cli.signals import exit_code, lasting_streams, raising
 from runner.domain.errors import EndlessError, UserError
 
 EPILOG = """\
@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         arguments = parser().parse_args(words)
     try:
-        with raising():
+        with raising(), lasting_streams():
             code: int = import_module(arguments.module).main(arguments)
     except UserError as error:
         return _fail(error, 2, arguments)

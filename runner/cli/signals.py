@@ -4,15 +4,19 @@ Whatever it is, sandboxes are removed and what is done is kept. A signal that wa
 ``nohup``, say) stays ignored.
 """
 
+import errno
 import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from threading import Event
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, TypeVar
+
+T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -99,10 +103,45 @@ def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[No
             signal.signal(number, before[number])
 
 
+class _Lasting:
+    """A standard stream that drops what is written once its terminal has gone, where that would be an error: a run in
+    the background (``disown``) goes on, one that gets a SIGHUP ends well."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._tried(lambda: self._stream.write(text)) or 0
+
+    def flush(self) -> None:
+        self._tried(self._stream.flush)
+
+    def _tried(self, action: Callable[[], T]) -> T | None:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            _leave_terminal()
+            return None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def lasting_streams() -> Iterator[None]:
+    """Standard output and error outlive their terminal."""
+    output: Any = _Lasting(sys.stdout)
+    errors: Any = _Lasting(sys.stderr)
+    with redirect_stdout(output), redirect_stderr(errors):
+        yield
+
+
 def _leave_terminal() -> None:
-    """Nobody reads any more, and writing to a terminal that is gone is an error."""
+    """Nobody reads any more."""
     null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        if stream.isatty():
-            os.dup2(null, stream.fileno())
+    for descriptor in (1, 2):
+        if stat.S_ISCHR(os.fstat(descriptor).st_mode):  # one that has closed no longer says that it is a terminal
+            os.dup2(null, descriptor)
     os.close(null)
