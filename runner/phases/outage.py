@@ -31,10 +31,11 @@ class Outages:
         return True
 
     def _begin(self, error: EngineGone) -> float:
-        """When to give up."""
+        """When to give up. Who comes soon after others gave up does not wait again."""
+        now = time.monotonic()
         with self._lock:
-            if self._ends is None:
-                self._ends = time.monotonic() + self._seconds
+            if self._ends is None or now > self._ends + self._seconds:
+                self._ends = now + self._seconds
                 log.warning("%s Waiting for it, for up to %g s.", error, self._seconds)
             return self._ends
 
