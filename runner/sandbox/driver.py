@@ -14,7 +14,8 @@ _REPORT = (
     r"""builtin printf '%s %s %s %s %s\0' "$__endless_nonce" "$__endless_exit" "$$" ",${__endless_jobs// /,},"""
     f'" "${{__endless_cwd:0:{LONGEST_CWD}}}" >&{CONTROL_OUT}'
 )
-_READ = f"IFS= builtin read -r -d '' -u {CONTROL_IN}"
+_READ = f"LC_ALL=C IFS= builtin read -r -d '' -u {CONTROL_IN}"
+"""By bytes: in a locale of UTF-8 the first byte of an unfinished character would swallow the NUL after it."""
 _DIE = "[[ ${__endless_broken:?} ]]"
 """Ends the shell without a builtin, in case the agent has disabled or replaced those."""
 

@@ -256,8 +256,9 @@ class Shell:
 
     def _replace(self) -> None:
         """Kill the shell and what the current command started, and open another one."""
+        self.close()  # first, since an engine may be busy with output that nobody reads
         self._signal("KILL", shell=True)
-        self._reopen()
+        self._open()
 
     def _signal(self, signal: str, *, shell: bool = False) -> None:
         """Signal every process the current command started; a helper that cannot start leaves it to the next step."""

@@ -1,28 +1,22 @@
 """Backends and shells for the sandbox tests."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import pytest
+from support.engines import ENGINES, InSandbox, Ready, Runs
 from support.shells import plain_shell
 
 from runner.domain.task import Environment
 from runner.sandbox.apptainer import ApptainerBackend
-from runner.sandbox.base import Backend, ExecResult, Image
+from runner.sandbox.base import Backend, Image
+from runner.sandbox.base import Sandbox as StartedSandbox
 from runner.sandbox.docker import DockerBackend
 from runner.sandbox.local import LocalBackend
 from runner.schema import Sandbox
 
 LIMIT = 200_000
-
-
-class Runs(Protocol):
-    """What a plain shell and a sandbox have in common."""
-
-    def run(self, command: str, timeout: float) -> ExecResult: ...
 
 
 @pytest.fixture(scope="session")
@@ -70,33 +64,32 @@ def apptainer_image(apptainer_backend: ApptainerBackend) -> Image:
     return built
 
 
-@pytest.fixture(
-    params=[
-        "plain",
-        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.live]),
-        pytest.param("apptainer", marks=[pytest.mark.apptainer, pytest.mark.live]),
-        pytest.param("local", marks=[pytest.mark.local, pytest.mark.live]),
-    ],
-)
-def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
-    """A fresh persistent shell: over plain pipes, in containers, and in a local sandbox."""
-    with shell_of(request, tmp_path) as opened:
+@pytest.fixture(scope="session", params=ENGINES)
+def ready(request: pytest.FixtureRequest) -> Ready:
+    """Each backend in turn, with the base image and nothing else."""
+    image = "plain_image" if request.param == "docker" else f"{request.param}_image"
+    return Ready(
+        name=request.param,
+        backend=request.getfixturevalue(f"{request.param}_backend"),
+        image=request.getfixturevalue(image),
+    )
+
+
+@pytest.fixture
+def sandbox(ready: Ready) -> Iterator[StartedSandbox]:
+    """A fresh one of each backend; test files about one backend have their own."""
+    with ready.start() as opened:
         yield opened
 
 
-def shell_of(request: pytest.FixtureRequest, home: Path) -> AbstractContextManager[Runs]:
+@pytest.fixture(params=["plain", *ENGINES])
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
+    """A fresh persistent shell: over plain pipes, in containers, and in a local sandbox."""
     if request.param == "plain":
-        return plain_shell(home, LIMIT)
+        with plain_shell(tmp_path, LIMIT) as plain:
+            yield plain
+        return
     image = "plain_image" if request.param == "docker" else f"{request.param}_image"
-    return _sandbox_shell(request.getfixturevalue(f"{request.param}_backend"), request.getfixturevalue(image))
-
-
-@contextmanager
-def _sandbox_shell(backend: Backend, image: Image) -> Iterator[Runs]:
-    with backend.start(image) as sandbox:
-        yield _Named(lambda command, timeout: sandbox.run(command, timeout=timeout))
-
-
-class _Named:
-    def __init__(self, run: Callable[[str, float], ExecResult]) -> None:
-        self.run = run
+    backend: Backend = request.getfixturevalue(f"{request.param}_backend")
+    with backend.start(request.getfixturevalue(image)) as sandbox:
+        yield InSandbox(sandbox)
