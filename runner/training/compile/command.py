@@ -63,7 +63,7 @@ class Deviation:
     instead: str
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.wanted}; {self.instead}"
+        return f"{self.key}: {self.wanted} -> {self.instead}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +87,8 @@ class Command:
     """Episodes played, evaluations included."""
     layout: tuple[str, ...] = ()
     """Which part runs on which GPUs, in words."""
+    checked: str = ""
+    """Which parser took the flags."""
     notes: tuple[str, ...] = ()
     """The arithmetic, in words."""
     warnings: tuple[str, ...] = ()

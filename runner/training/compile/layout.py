@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from runner.schema import Config
 from runner.schema_training import Device, Ppo, Training
+from runner.training.compile.words import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +66,8 @@ def layout_lines(config: Config, ppo: Ppo) -> list[str]:
     layout = ppo_layout(config.training, ppo)
     if layout.logical:
         return ["CPU: one process each for actor, critic and vLLM engine"]
-    engines = f"{layout.engines} vLLM engines x {layout.tensor_parallel} GPU{'s' if layout.tensor_parallel > 1 else ''}"
-    machines = f"{layout.nodes} node{'s' if layout.nodes > 1 else ''} x {config.training.gpus_per_node} GPUs"
+    engines = f"{counted(layout.engines, 'vLLM engine')} x {counted(layout.tensor_parallel, 'GPU')}"
+    machines = f"{counted(layout.nodes, 'node')} x {counted(config.training.gpus_per_node, 'GPU')}"
     reference = ", reference model" if ppo.kl_coef > 0 else ""
     if layout.shared:
         return [f"{machines}, shared in turns by actor, critic{reference} and {engines}"]

@@ -7,6 +7,7 @@ from runner.schema_training import Ppo, Sft
 from runner.training.compile.arithmetic import PpoSteps
 from runner.training.compile.command import Facts
 from runner.training.compile.shared_flags import warmup_note, warmup_warnings
+from runner.training.compile.words import counted
 
 
 def ppo_notes(ppo: Ppo, facts: Facts, steps: PpoSteps) -> Iterator[str]:
@@ -20,16 +21,17 @@ def ppo_notes(ppo: Ppo, facts: Facts, steps: PpoSteps) -> Iterator[str]:
         f"mini-batch: {ppo.mini_batch_prompts} prompts x {ppo.samples_per_prompt} samples = {steps.batch:,} episodes "
         "an optimizer step"
     )
+    passes, updates = counted(steps.passes, "pass", "passes"), counted(ppo.updates_per_step, "update")
     yield (
         f"optimizer steps: {steps.prompts:,} prompts x {ppo.samples_per_prompt} samples // {steps.batch:,} x "
-        f"{steps.passes} passes x {ppo.updates_per_step} updates = {steps.optimizer_steps:,}"
+        f"{passes} x {updates} = {steps.optimizer_steps:,}"
     )
     yield warmup_note("actor", ppo.actor, steps.optimizer_steps)
     yield warmup_note("critic", ppo.critic, steps.optimizer_steps)
-    if steps.evaluations and facts.eval_rows:
+    if episodes := steps.evaluations * facts.eval_rows * ppo.eval_samples:
         yield (
-            f"evaluation: every {ppo.eval_every} steps {steps.evaluations} times {facts.eval_rows} dev tasks x "
-            f"{ppo.eval_samples} samples = {steps.evaluations * facts.eval_rows * ppo.eval_samples:,} episodes"
+            f"evaluation: every {counted(ppo.eval_every, 'step')}, {steps.evaluations} x {facts.eval_rows} dev tasks x "
+            f"{counted(ppo.eval_samples, 'sample')} = {episodes:,} episodes"
         )
     if ppo.export_every is not None and ppo.export_every != ppo.save_every:
         yield (
@@ -40,7 +42,7 @@ def ppo_notes(ppo: Ppo, facts: Facts, steps: PpoSteps) -> Iterator[str]:
 
 def _tasks(ppo: Ppo, steps: PpoSteps) -> str:
     per_step, left = ppo.prompts_per_step, steps.tasks - steps.prompts
-    text = f"tasks: {steps.tasks:,} = {steps.per_pass:,} steps x {per_step}"
+    text = f"tasks: {steps.tasks:,} = {counted(steps.per_pass, 'step')} x {per_step}"
     if not left:
         return text
     why = "to keep within ppo.max_steps" if left >= per_step else "a partial batch would run into the next"
@@ -49,7 +51,7 @@ def _tasks(ppo: Ppo, steps: PpoSteps) -> str:
 
 def _passes(ppo: Ppo, steps: PpoSteps) -> str:
     if steps.passes == ppo.epochs:
-        return f"{steps.passes} passes"
+        return counted(steps.passes, "pass", "passes")
     return f"{steps.passes} of {ppo.epochs} passes (ppo.max_steps = {ppo.max_steps})"
 
 

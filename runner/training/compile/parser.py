@@ -55,7 +55,7 @@ class FlagTable:
 
     flags: Flags
     source: str
-    """Where it was read, in words."""
+    """What flags are checked against, in words."""
     installed: bool
 
 
@@ -93,7 +93,7 @@ def stored_flags() -> FlagTable:
     rows = json.loads(STORED.read_text(encoding="utf-8"))
     return FlagTable(
         flags={program: _from_rows(rows[program.value]) for program in Program},
-        source=f"flags checked against our table of OpenRLHF {VERSION}, which is not installed here",
+        source=f"against our table of OpenRLHF {VERSION}, which is not installed here",
         installed=False,
     )
 
@@ -113,7 +113,7 @@ def _checked(version: str, folder: Path) -> FlagTable:
             f"OpenRLHF {version} is installed, but only {VERSION} is known: flags may mean something else in another "
             f"version; pip install openrlhf=={VERSION}"
         )
-    return FlagTable(flags=read_flags(folder), source=f"flags checked against OpenRLHF {version}", installed=True)
+    return FlagTable(flags=read_flags(folder), source=f"against the installed OpenRLHF {version}", installed=True)
 
 
 def read_flags(folder: Path) -> Flags:

@@ -26,7 +26,7 @@ class Counts:
     passing: int
     """Episodes for SFT."""
     known: bool
-    """Counted in a finished dataset; false: expected."""
+    """Counted in finished phases; false: expected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +35,25 @@ class TrainingPlan:
 
     phase: str
     """``sft`` or ``ppo``."""
+    submit: tuple[str, ...] = ()
+    """What hands the command to a cluster; empty on this machine."""
     python: str
     command: Command | None
     """None: it does not fit the expected data, and ``trouble`` says why."""
     trouble: str = ""
-    container_hours: float = 0.0
-    """Episodes x ``EPISODE_SECONDS`` (or ``agent.episode_seconds``, where that is less)."""
-    hours_at_once: float = 0.0
-    """The same, divided by ``ppo.live_episodes``: rollout time on the clock, at best."""
+    episode_seconds: float = EPISODE_SECONDS
+    """What an episode is taken to last; less where ``agent.episode_seconds`` is less."""
+    live_episodes: int = 1
+
+    @property
+    def container_hours(self) -> float:
+        """Of all episodes together."""
+        return self.command.episodes * self.episode_seconds / 3600 if self.command else 0.0
+
+    @property
+    def hours_at_once(self) -> float:
+        """The same with all live episodes at work: rollout time on the clock, at best."""
+        return self.container_hours / self.live_episodes
 
 
 def training_plan(config: Config, counts: Counts) -> list[TrainingPlan]:
@@ -74,17 +85,16 @@ def _facts(model: str, rows: int) -> Facts:
 
 
 def _plan(config: Config, phase: str, compile_it: Compile, facts: Facts) -> TrainingPlan:
-    python = config.training.python or "python"
+    python, address = config.training.python or "python", config.training.ray_address
     try:
         command = compile_it(config, facts, known_flags(config))
     except NotEnoughData as error:
         return TrainingPlan(phase=phase, python=python, command=None, trouble=str(error))
-    seconds = command.episodes * min(EPISODE_SECONDS, config.agent.episode_seconds)
-    at_once = config.ppo.live_episodes if config.ppo is not None else 1
     return TrainingPlan(
         phase=phase,
+        submit=("ray", "job", "submit", "--address", address, "--") if address else (),
         python=python,
         command=command,
-        container_hours=seconds / 3600,
-        hours_at_once=seconds / 3600 / at_once,
+        episode_seconds=min(EPISODE_SECONDS, config.agent.episode_seconds),
+        live_episodes=config.ppo.live_episodes if config.ppo is not None else 1,
     )

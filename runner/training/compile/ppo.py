@@ -43,7 +43,8 @@ def compile_ppo(config: Config, facts: Facts, table: FlagTable | None = None) ->
         optimizer_steps=steps.optimizer_steps,
         episodes=steps.rollout_episodes + steps.evaluations * facts.eval_rows * ppo.eval_samples,
         layout=tuple(layout_lines(config, ppo)),
-        notes=(*ppo_notes(ppo, facts, steps), *checked.notes, table.source),
+        checked=table.source,
+        notes=(*ppo_notes(ppo, facts, steps), *checked.notes),
         warnings=tuple(ppo_warnings(config, ppo, facts, steps)),
         deviations=tuple(deviations_of(ppo)),
         flags=checked.flags,
@@ -57,8 +58,10 @@ def _flags(config: Config, ppo: Ppo, facts: Facts, steps: PpoSteps) -> Iterator[
         _engines(config, ppo),
         _data(config, facts),
         _rollout(config, ppo, steps),
-        _objective(ppo),
+        _advantages(ppo),
+        _actor(ppo),
         optimizer_flags("actor.", "ppo.actor", ppo.actor, steps.optimizer_steps),
+        _critic(ppo),
         optimizer_flags("critic.", "ppo.critic", ppo.critic, steps.optimizer_steps),
         machine_flags(config, "actor.gradient_checkpointing_enable"),
         _evaluation(ppo, facts),
@@ -128,20 +131,26 @@ def _rollout(config: Config, ppo: Ppo, steps: PpoSteps) -> Iterator[Flag]:
     yield flag("train.max_epochs", "ppo.updates_per_step", ppo.updates_per_step)
 
 
-def _objective(ppo: Ppo) -> Iterator[Flag]:
+def _advantages(ppo: Ppo) -> Iterator[Flag]:
     yield flag("algo.advantage.estimator", "ppo", "gae")
     yield flag("algo.advantage.lambd", "ppo.gae_lambda", ppo.gae_lambda)
     yield flag("algo.advantage.gamma", "ppo.gamma", ppo.gamma)
     yield from switches({("algo.advantage.no_std_norm", "ppo.normalize_advantages"): not ppo.normalize_advantages})
+    if ppo.rollout_correction:
+        yield flag("algo.advantage.is_correction_level", "ppo.rollout_correction", "token")
     yield flag("algo.kl.init_coef", "ppo.kl_coef", ppo.kl_coef)
-    yield flag("actor.eps_clip_low_high", "ppo.clip_low", ppo.clip_low, ppo.clip_high)
-    yield flag("critic.value_clip", "ppo.value_clip", ppo.value_clip)
+
+
+def _actor(ppo: Ppo) -> Iterator[Flag]:
     mean = "token-mean" if ppo.token_mean_loss else "seq-mean-token-mean"
+    yield flag("actor.eps_clip_low_high", "ppo.clip_low", ppo.clip_low, ppo.clip_high)
     yield flag("actor.loss_agg_mode", "ppo.token_mean_loss", mean)
     if ppo.entropy_coef is not None:
         yield flag("actor.entropy_coef", "ppo.entropy_coef", ppo.entropy_coef)
-    if ppo.rollout_correction:
-        yield flag("algo.advantage.is_correction_level", "ppo.rollout_correction", "token")
+
+
+def _critic(ppo: Ppo) -> Iterator[Flag]:
+    yield flag("critic.value_clip", "ppo.value_clip", ppo.value_clip)
 
 
 def _evaluation(ppo: Ppo, facts: Facts) -> Iterator[Flag]:

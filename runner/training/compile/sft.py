@@ -44,7 +44,8 @@ def compile_sft(config: Config, facts: Facts, table: FlagTable | None = None) ->
         steps=steps,
         optimizer_steps=steps,
         layout=("CPU: one process" if on_cpu else f"one node x {processes} GPUs, a process each",),
-        notes=(*sft_notes(sft, facts.rows, processes, steps), *checked.notes, table.source),
+        checked=table.source,
+        notes=(*sft_notes(sft, facts.rows, processes, steps), *checked.notes),
         warnings=tuple(warmup_warnings("sft.optimizer", sft.optimizer, steps)),
         flags=checked.flags,
     )

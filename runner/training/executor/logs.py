@@ -14,7 +14,7 @@ MASKED = "masked"
 """1 when infrastructure kept the episode from ending: it is no part of the learning signal."""
 INFRA_RETRIES = "infra_retries"
 """Times the episode was begun again."""
-ENDS = {reason: f"end_{reason.value}" for reason in EndReason if reason is not EndReason.INFRA}
+ENDS: dict[EndReason, str] = {reason: f"end_{reason.value}" for reason in EndReason if reason is not EndReason.INFRA}
 """One-hot: why the agent stopped. All 0 for a masked episode."""
 KEYS = (
     "passed",  # 1 when the hidden tests passed, whether or not the reward also needs ``done``

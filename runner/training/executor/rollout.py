@@ -10,7 +10,7 @@ from typing import Any
 from runner.agent.harness import Harness
 from runner.agent.loop import Call
 from runner.domain.episode import EndReason, Episode, Outcome
-from runner.domain.errors import UserError
+from runner.domain.errors import EndlessError, UserError
 from runner.domain.task import Task
 from runner.prompts import PromptSet
 from runner.rollout.attempt import Attempted, attempt
@@ -64,6 +64,8 @@ class Rollout:
     prompt_ids: list[int]
     open_backend: Callable[[], Backend]
     """Raises InfraError while there is none."""
+    now: Callable[[], float] = time.monotonic
+    """What the agent's limits go by."""
 
     def play(self) -> Played:
         """Never raises for trouble of the world's, nor for a mistake of ours, which would end the whole training.
@@ -102,7 +104,7 @@ class Rollout:
     def _attempt(self, client: EngineClient) -> Attempted:
         harness = Harness(self.recipe.agent, self.task.instruction, self.prompts)
         call = Call(slot=f"ppo/{self.task.id}/{self.sample}", scope="", temperature=None)
-        return attempt(self.task, self.sample, harness, client, call, self.open_backend())
+        return attempt(self.task, self.sample, harness, client, call, self.open_backend(), now=self.now)
 
     def _graded(self, client: EngineClient, attempted: Attempted, retries: int) -> Played:
         episode, trajectory = attempted.episode, client.trajectory
@@ -146,6 +148,4 @@ def reward_of(episode: Episode, *, needs_done: bool) -> float:
 
 def _unforeseen(error: Exception) -> bool:
     """Whether a traceback helps."""
-    from runner.domain.errors import EndlessError
-
     return not isinstance(error, EndlessError)

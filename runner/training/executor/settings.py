@@ -35,12 +35,12 @@ class ExecutorSettings:
     """A folder with a Harbor folder per task, named by its id; a prompt's label is that id."""
     episodes: Path
     """The folder that workers append ``episodes-<host>-<pid>.jsonl`` to."""
+    engines: int
+    """Rollout workers: one per vLLM engine."""
     run_label: str
     """Marks what this run leaves in a container engine."""
     cache: Path
     """For what a machine makes once: the grader's Python, local environments."""
-    engines: int = 1
-    """Workers that share ``ppo.live_episodes``: ``training.compile.layout.ppo_layout(...).engines``."""
 
     @property
     def live_episodes(self) -> int:
