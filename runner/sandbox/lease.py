@@ -53,7 +53,7 @@ class Lease:
 @contextmanager
 def cleaning(cache: Path) -> Iterator[float | None]:
     """Since when (seconds since the epoch) the longest of the live runs holds its lease; None: nobody does. Meanwhile
-    no run can begin to use the cache."""
+    no run can begin to use the cache. Raises EngineError."""
     folder = cache / "runs"
     if not folder.is_dir():
         yield None
@@ -64,7 +64,11 @@ def cleaning(cache: Path) -> Iterator[float | None]:
 
 @contextmanager
 def _gate(folder: Path) -> Iterator[None]:
-    with (folder / _GATE).open("a") as gate:
+    try:
+        gate = (folder / _GATE).open("a")
+    except OSError as error:
+        raise EngineError(f"The cache in {folder.parent} cannot be used: {error}") from error
+    with gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         yield
 

@@ -28,11 +28,11 @@ def _graders(folder: Path, since: float | None) -> Iterator[Kept]:
 
 
 def _is_free(lock: Path) -> bool:
-    with lock.open("a") as file:
-        try:
+    try:
+        with lock.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+    except OSError:  # locked, or another user's
+        return False
     return True
 
 
