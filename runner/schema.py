@@ -277,6 +277,15 @@ class Executor:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """A published figure."""
+
+    value: float | None = None
+    """In the metric's own unit: rates are shares from 0 to 1. Null: not published."""
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class Config:
     """A whole experiment."""
 
@@ -286,8 +295,8 @@ class Config:
     seed: int = 0
     outputs: str = "outputs"
     """Where everything is kept; relative to the folder the command runs in."""
-    phases: list[str] = field(default_factory=lambda: ["generate", "filter", "dataset"])
-    """Which phases to run, in this order."""
+    phases: list[str] = field(default_factory=lambda: ["generate", "filter", "dataset", "sft", "ppo"])
+    """Which phases to run, in this order; ``sft`` and ``ppo`` only where the recipe has a section of that name."""
     taxonomy: Taxonomy = Taxonomy()
     models: Models = Models()
     prices: dict[str, Price] = field(default_factory=dict)
@@ -303,6 +312,8 @@ class Config:
     """Null: no supervised fine-tuning."""
     ppo: Ppo | None = None
     """Null: no reinforcement learning."""
+    reference: dict[str, Reference] = field(default_factory=dict)
+    """Metric name -> a published value, shown beside ours and never used for anything else."""
     tracking: Tracking = Tracking()
     executor: Executor = Executor()
     record: str | None = None

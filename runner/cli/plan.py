@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 
 from runner.cli.console import console
@@ -23,8 +24,22 @@ def main(arguments: argparse.Namespace) -> int:
         estimates = step_estimates(config, steps, outputs.store)
         screen.print(f"[bold]{config.name}[/]  {composition.variant}")
         screen.print(_table(config, steps, outputs.store, estimates))
+        _training(screen, config, steps, outputs.store)
         screen.print(f"run folder: {outputs.run(config, steps).path}\n", soft_wrap=True)
     return 0
+
+
+def _training(screen: Console, config: Config, steps: list[Step], store: Store) -> None:
+    """SFT and PPO, for recipes that have them."""
+    if config.sft is None and config.ppo is None:
+        return
+    from runner.cli.plan_training import print_training
+    from runner.pipeline.training_data import training_counts
+    from runner.training.compile import training_plan
+
+    counts = training_counts(config, steps, store)
+    print_training(screen, training_plan(config, counts), counts)
+    screen.print()
 
 
 def _table(config: Config, steps: list[Step], store: Store, estimates: list[Estimate]) -> Table:

@@ -164,7 +164,7 @@ def _finish(raw: _Raw, recipe: Recipe, request: Request) -> tuple[Config, Compos
     """One variant, checked; its overrides are named in errors when it is one of many."""
     where = f"{recipe.name} ({' '.join(raw.overrides)})" if raw.in_sweep else recipe.name
     try:
-        config = resolve(raw.config, recipe)
+        config = resolve(raw.config, recipe, raw.overrides)
     except RecipeError as error:
         raise RecipeError(f"recipe {where}: {error}") from error
     sweep = " ".join([recipe.name, *request.overrides]) if raw.in_sweep else None

@@ -1,5 +1,6 @@
 """One composed variant into a checked Config: missing values, secrets, names, types, values, recordings."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from runner.compose.secrets import refuse_secrets
 from runner.compose.typed import to_config
 from runner.compose.validate import validate
 from runner.domain.errors import RecipeError
+from runner.phases.registry import OPTIONAL
 from runner.schema import Config
 
 
-def resolve(composed: Any, recipe: Recipe) -> Config:
+def resolve(composed: Any, recipe: Recipe, overrides: Sequence[str] = ()) -> Config:
     """The typed config of a composed OmegaConf node. Raises RecipeError without the recipe's name."""
     from omegaconf.errors import OmegaConfBaseException
 
@@ -20,13 +22,19 @@ def resolve(composed: Any, recipe: Recipe) -> Config:
 
     try:
         _refuse_missing(composed)
-        values = container(composed, resolve=True)
+        values = _without_what_is_off(container(composed, resolve=True), overrides)
     except OmegaConfBaseException as error:
         raise explain(error) from error
     refuse_secrets(values)
     config = _own_recordings(to_config(values), recipe)
     validate(config)
     return config
+
+
+def _without_what_is_off(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """``ppo=off`` means off, although a recipe's own ``ppo:`` keys are merged over the option that a group chooses."""
+    off = [name for name in OPTIONAL if f"{name}=off" in overrides or f"{name}=null" in overrides]
+    return {**values, **dict.fromkeys(off)}
 
 
 def _refuse_missing(config: Any) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 from runner.compose.suggest import did_you_mean, nearest
 from runner.domain.errors import RecipeError
 from runner.phases.filter.predicates import parse_all
-from runner.phases.registry import PHASES
+from runner.phases.registry import OPTIONAL, PHASES, switched_off, wanted_phases
 from runner.schema import Config, Model, Provider
 from runner.share import share_dir
 from runner.taxonomy import check as check_taxonomy
+from runner.training.compile.recipe_checks import recipe_problems
 
 EXPORTS = ("harbor", "openrlhf", "hf")
 BACKENDS = ("auto", "docker", "apptainer", "local", "null")
@@ -68,12 +69,14 @@ def _phases(config: Config) -> Iterator[str]:
     if not config.phases:
         yield f"phases is empty; it has {', '.join(PHASES)}"
     for phase in config.phases:
-        if phase not in PHASES:
+        if phase not in PHASES and phase not in OPTIONAL:
             yield f"phases: there is no phase {phase!r}{did_you_mean(phase, PHASES)}"
-    ordered = [phase for phase in PHASES if phase in config.phases]
-    if config.phases != ordered:
-        yield f"phases: {', '.join(config.phases)} must be {', '.join(ordered)}, each once and in this order"
-    if missing := [phase for phase in [*PHASES][: len(ordered)] if phase not in config.phases]:
+    phases, off = wanted_phases(config), switched_off(config)
+    known = [phase for phase in PHASES if phase not in off]
+    ordered = [phase for phase in known if phase in phases]
+    if phases != ordered:
+        yield f"phases: {', '.join(phases)} must be {', '.join(ordered)}, each once and in this order"
+    if missing := [phase for phase in known[: len(ordered)] if phase not in phases]:
         yield f"phases: {ordered[-1]} needs {missing[-1]} before it"
 
 
@@ -187,4 +190,5 @@ _CHECKS: tuple[Callable[[Config], Iterator[str]], ...] = (
     _taxonomy,
     _filter,
     _dataset,
+    recipe_problems,
 )

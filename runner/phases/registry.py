@@ -3,12 +3,25 @@
 from importlib import import_module
 
 from runner.phases.base import Phase
+from runner.schema import Config
 
 PHASES = {
     "generate": "runner.phases.generate.phase:GeneratePhase",
     "filter": "runner.phases.filter.phase:FilterPhase",
     "dataset": "runner.phases.dataset.phase:DatasetPhase",
 }
+OPTIONAL = ("sft", "ppo")
+"""Phases that run only where the recipe has a section of their name."""
+
+
+def wanted_phases(config: Config) -> list[str]:
+    """The recipe's phases, without those whose section is null."""
+    return [name for name in config.phases if name not in switched_off(config)]
+
+
+def switched_off(config: Config) -> set[str]:
+    """The optional phases that this recipe does without."""
+    return {name for name in OPTIONAL if getattr(config, name) is None or name not in PHASES}
 
 
 def open_phase(name: str) -> Phase:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from runner.domain.errors import RecipeError
 from runner.domain.plain import fingerprint
 from runner.phases.base import Phase
-from runner.phases.registry import PHASES, open_phase
+from runner.phases.registry import PHASES, open_phase, switched_off, wanted_phases
 from runner.schema import Config
 
 
@@ -25,16 +25,20 @@ class Step:
 
 
 def compile_recipe(config: Config) -> list[Step]:
-    """The steps of a recipe, in order. Raises RecipeError for an unknown phase or one whose upstream is missing."""
+    """The steps of a recipe, in order, without optional phases (sft, ppo) whose section is null: those are nobody's
+    upstream either. Raises RecipeError for an unknown phase or one whose upstream is missing.
+    """
     steps: dict[str, Step] = {}
-    for name in config.phases:
+    off = switched_off(config)
+    for name in wanted_phases(config):
         if name not in PHASES:
             raise RecipeError(f"phases: unknown phase {name!r}; there are {', '.join(PHASES)}")
         phase = open_phase(name)
-        missing = [up for up in phase.upstream if up not in steps]
+        wanted = [up for up in phase.upstream if up not in off]
+        missing = [up for up in wanted if up not in steps]
         if missing:
             raise RecipeError(f"phases: {name} needs {' and '.join(missing)} before it")
-        upstream = {up: steps[up].fingerprint for up in phase.upstream}
+        upstream = {up: steps[up].fingerprint for up in wanted}
         steps[name] = Step(
             phase=phase,
             fingerprint=fingerprint(name, phase.version, phase.reads(config), upstream),

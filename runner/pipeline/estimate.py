@@ -18,7 +18,7 @@ EXPECTED_KEEP_RATE = 0.65
 
 def step_estimates(config: Config, steps: Sequence[Step], store: Store) -> list[Estimate]:
     """One estimate a step, with dollars where the price is known."""
-    items = _tasks(config, steps, store)
+    items = expected_tasks(config, steps, store)
     return [_priced(config, step.name, step.phase.estimate(config, items)) for step in steps]
 
 
@@ -35,7 +35,8 @@ def total(estimates: Iterable[Estimate]) -> Estimate:
     )
 
 
-def _tasks(config: Config, steps: Sequence[Step], store: Store) -> int:
+def expected_tasks(config: Config, steps: Sequence[Step], store: Store) -> int:
+    """Tasks out of generate: counted when it is done, else expected."""
     for step in steps:
         if step.name == "generate" and store.is_done(step.name, step.fingerprint):
             return sum(1 for _ in kept_tasks(store.folder(step.name, step.fingerprint)))

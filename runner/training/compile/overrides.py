@@ -4,7 +4,7 @@
 several, true for a switch, and false or null to leave out one that we would set.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -53,13 +53,22 @@ def check_flags(flags: Sequence[Flag], options: Mapping[str, Option]) -> None:
 
 def _named(own: Mapping[str, Any], flags: Flags) -> dict[str, Any]:
     """The user's flags under their full names. Raises RecipeError for one that neither program has."""
-    named = {f"--{name.removeprefix('--')}": value for name, value in own.items()}
+    named = {f"--{name.removeprefix('--')}": value for name, value in _flat(own, "")}
     known = [name for options in flags.values() for name in options]
     for name in named:
         if name not in known:
             key = name.removeprefix("--")
             raise RecipeError(f"training.flags.{key}: OpenRLHF has no flag {name}{_near(name, known)}")
     return named
+
+
+def _flat(own: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """``ds: {zpg: 8}`` means ``ds.zpg: 8``: what ``+training.flags.ds.zpg=8`` on the command line makes."""
+    for name, value in own.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _own_flag(name: str, value: Any) -> Flag:
