@@ -76,11 +76,14 @@ def show_task(screen: Console, task: Task) -> None:
         screen.print(f"[dim]{name}[/] {escape(value)}")
     for name, value in task.metadata.items():
         screen.print(f"[dim]{escape(str(name))}[/] {escape(str(value))}")
+    if task.keep_ports:
+        screen.print(f"[dim]grading keeps what listens on port[/] {', '.join(map(str, task.keep_ports))}")
     screen.print(Rule("instruction (what the agent sees)", align="left"))
     screen.print(task.instruction.strip(), markup=False)
     for title, text, language in (
         ("environment/setup.sh", task.environment.setup, "bash"),
         ("environment/start.sh", task.environment.start, "bash"),
+        ("health check", task.environment.health.command if task.environment.health else "", "bash"),
         ("hidden: truth", task.truth, "text"),
         ("hidden: tests/test_initial_state.py", task.initial_test, "python"),
         ("hidden: tests/test_final_state.py", task.final_test, "python"),

@@ -128,6 +128,35 @@ def test_services_start_with_the_container_as_the_agent(docker: Docker, tmp_path
         assert "sleep 4321" in execute("root", "ps", "-ef")
 
 
+WEB = replace(
+    TASK,
+    environment=Environment(setup="mkdir /home/user/www; echo hello >/home/user/www/page"),
+    keep_ports=(8080,),
+    final_test="""
+import subprocess, urllib.request
+
+def test_page(tmp_path):
+    with urllib.request.urlopen("http://127.0.0.1:8080/page", timeout=5) as answer:
+        assert answer.read() == b"hello\\n"
+    script = tmp_path / "script.sh"
+    script.write_text("touch $(dirname $0)/done; id -u")
+    assert subprocess.check_output(["bash", script], text=True) == "65534\\n"
+""",
+)
+
+
+def test_a_service_that_the_task_keeps_is_asked_and_all_else_ends(docker: Docker, tmp_path: Path) -> None:
+    with container(docker, WEB, tmp_path) as execute:
+        assert grade(execute) == "0"
+        serve = "cd ~/www; python3 -m http.server 8080 >/dev/null 2>&1 & setsid sleep 4322 & sleep 1"
+        execute("user", "bash", "-c", serve)
+        assert grade(execute) == "1"
+        left = execute("root", "ps", "-ef")
+        assert "http.server 8080" in left
+        assert "sleep 4322" not in left
+        assert "sleep infinity" in left
+
+
 def test_the_image_holds_nothing_hidden(docker: Docker, tmp_path: Path) -> None:
     with container(docker, TASK, tmp_path) as execute:
         found = execute("root", "bash", "-c", "ls -a /; grep -rl 'answer is 6' / --include='*.md' 2>/dev/null; true")

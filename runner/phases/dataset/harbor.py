@@ -4,11 +4,12 @@ The base image's Dockerfile is written into each task's own, so that nobody need
 the setup script alone: truth, tests and solution lie outside it, where Harbor keeps them from the agent.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from runner.domain.errors import UserError
 from runner.domain.task import AGENT_HOME, AGENT_USER, Task
+from runner.sandbox import keepers
 from runner.store.tasks import write_task
 
 _FILES = Path(__file__).with_name("harbor_files")
@@ -41,8 +42,7 @@ def export_harbor(tasks: Iterable[Task], folder: Path, *, base_dockerfile: str) 
     count = 0
     for task in tasks:
         # An imported task's own test.sh stays as it is.
-        ours = {"tests/test.sh": _file("test.sh"), "tests/verify.py": _file("verify.py")}
-        extra = {} if task.verifier_script else ours
+        extra = {} if task.verifier_script else _verifier(task.keep_ports)
         if task.environment.context is None:
             extra["environment/Dockerfile"] = dockerfile(task, base_dockerfile)
             if task.environment.start:
@@ -56,6 +56,15 @@ def dockerfile(task: Task, base: str) -> str:
     """The Dockerfile of a task of ours: the base image's steps, then the task's."""
     services = _SERVICES if task.environment.start else ""
     return base.rstrip() + "\n" + _SETUP + services + _AGENT
+
+
+def _verifier(keep_ports: Sequence[int]) -> dict[str, str]:
+    files = {"tests/test.sh": _file("test.sh"), "tests/verify.py": _file("verify.py")}
+    if keep_ports:
+        test = "/tests/test_final_state.py"
+        files["tests/test.sh"] = files["tests/test.sh"].replace(test, " ".join([test, *map(str, keep_ports)]))
+        files["tests/keep.py"] = Path(keepers.__file__).read_text(encoding="utf-8")
+    return files
 
 
 def folder_name(task_id: str) -> str:

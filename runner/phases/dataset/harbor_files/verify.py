@@ -3,6 +3,9 @@
 Started by test.sh with ``python3 -I``: no environment, no user site, no working directory on the path. The test is
 copied to a folder that only root can read, away from any conftest.py or pytest.ini. Programs that it starts run as the
 agent, since they may be the agent's own.
+
+TCP ports may follow the test: then the agent's processes that listen on them live on (keep.py, beside this file), and
+programs that the test starts run as another user, whom those have no power over.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ from typing import Any
 
 import pytest
 
-AGENT = 1000
+AGENT, STRANGER = 1000, 65534
 
 
 class Count:
     """Passing is every collected test passing, not merely nothing failing."""
 
-    def __init__(self) -> None:
+    def __init__(self, children: int) -> None:
+        self.children = children
         self.collected = 0
         self.passed = 0
 
@@ -39,7 +43,7 @@ class Count:
         outcome = yield
         if fixturedef.argname == "tmp_path" and outcome.excinfo is None:
             folder = Path(outcome.get_result())
-            folder.chmod(0o777)
+            hand_over(folder, self.children)
             for parent in list(folder.parents)[:2]:
                 parent.chmod(0o711)
 
@@ -60,18 +64,31 @@ def end_agent_processes() -> None:
                 continue
 
 
-def demote_children() -> None:
-    """Let programs that the tests start run as the agent, with folders that they can use (Python 3.9 and later)."""
+def keep(ports: list[str]) -> bool:
+    """End all of the agent's processes but those that listen on these ports; False where all are to end."""
+    program = Path(__file__).with_name("keep.py")
+    return bool(ports) and subprocess.call([sys.executable, "-I", "-B", str(program), *ports]) == 0
+
+
+def hand_over(folder: Path, user: int) -> None:
+    """Let programs that the tests start use a folder, but no process of the agent that was kept."""
+    if user != AGENT and os.geteuid() == 0:
+        os.chown(folder, user, -1)
+    folder.chmod(0o777 if user == AGENT else 0o700)
+
+
+def demote_children(user: int) -> None:
+    """Let programs that the tests start run as this user, with folders that they can use (Python 3.9 and later)."""
     start, make = subprocess.Popen.__init__, tempfile.mkdtemp
     if "user" not in inspect.signature(start).parameters:
         return
 
     def demoted(self: Any, *args: Any, **keywords: Any) -> None:
-        start(self, *args, **{"user": AGENT, "group": AGENT, "extra_groups": [], **keywords})
+        start(self, *args, **{"user": user, "group": AGENT, "extra_groups": [], **keywords})
 
     def shared(*args: Any, **keywords: Any) -> Any:
         folder = make(*args, **keywords)
-        os.chmod(folder, 0o777)  # noqa: PTH101
+        hand_over(Path(folder), user)
         return folder
 
     subprocess.Popen.__init__ = demoted  # type: ignore[method-assign]
@@ -94,17 +111,18 @@ def owner(pid: int) -> int | None:
         return None
 
 
-def main(test: str) -> int:
-    if os.geteuid() == 0:
+def main(test: str, ports: list[str]) -> int:
+    if os.geteuid() == 0 and not keep(ports):
         end_agent_processes()
     folder = tempfile.mkdtemp()
+    children = STRANGER if ports else AGENT
     if os.geteuid() == 0:
-        demote_children()
+        demote_children(children)
     try:
         shutil.copytree(Path(test).parent, folder, dirs_exist_ok=True)  # with the data that lies beside it
         os.chmod(folder, 0o700)  # noqa: PTH101  (copytree gave it the mode of /tests)
         copy = str(Path(folder, Path(test).name))
-        count = Count()
+        count = Count(children)
         options = ["-c", os.devnull, "--rootdir", folder, "--noconftest", "-p", "no:cacheprovider"]
         code = pytest.main([*options, "--import-mode=importlib", "-v", copy], plugins=[count])
         print(f"{count.passed} of {count.collected} tests passed")
@@ -114,4 +132,4 @@ def main(test: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
