@@ -47,6 +47,8 @@ def unplain(hint: Any, value: Any) -> Any:
     if origin in (Union, UnionType):
         return None if value is None else unplain(next(arg for arg in inner if arg is not NoneType), value)
     if isinstance(hint, type) and is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{value!r} is not the plain form of a {hint.__name__}")
         hints = get_type_hints(hint)
         return hint(**{name: unplain(hints[name], item) for name, item in value.items()})
     if origin in (list, tuple):

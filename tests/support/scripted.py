@@ -4,12 +4,14 @@ A script is a list of ``Reply``. Time is a ``Clock`` that replies and commands m
 """
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from support.words import Words
 
@@ -134,20 +136,29 @@ class ScriptedSandbox(NullSandbox):
 
 
 class ScriptedBackend(NullBackend):
-    """Opens scripted sandboxes, and knows how many are open."""
+    """Opens scripted sandboxes, and knows how many are open. Also a plug-in: ``support.scripted:ScriptedBackend``."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        super().__init__(Settings(), None, "test")  # type: ignore[arg-type]
-        self._clock = clock or Clock()
-        self.open = 0
+    last: ClassVar["ScriptedBackend"]
+    """The one made last, for tests that let others make it."""
+
+    def __init__(
+        self, config: Settings | None = None, cache: Path = Path(), run_label: str = "", *, clock: Clock | None = None
+    ) -> None:
+        super().__init__(config or Settings(), cache, run_label)
+        self._clock, self._lock = clock or Clock(), threading.Lock()
+        self.open = self.most = 0
+        type(self).last = self
 
     @contextmanager
     def start(self, image: Image) -> Iterator[ScriptedSandbox]:
-        self.open += 1
+        with self._lock:
+            self.open += 1
+            self.most = max(self.most, self.open)
         try:
             yield ScriptedSandbox(self.verdict, self._clock)
         finally:
-            self.open -= 1
+            with self._lock:
+                self.open -= 1
 
 
 def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:

@@ -38,7 +38,7 @@ class Worker:
 
     def __init__(self, settings: ExecutorSettings) -> None:
         """Opens nothing yet: the engine's processes are forked first."""
-        self._settings = settings
+        self.settings = settings
         self._prompts = PromptSet.open(PROMPTS, settings.recipe.agent.prompt)
         self._threads = ThreadPoolExecutor(settings.live_episodes, thread_name_prefix="rollout")
         self._lock, self._opening = threading.Lock(), threading.Lock()
@@ -82,7 +82,7 @@ class Worker:
             request=request,
             task=task,
             sample=self._next_sample(task.id),
-            recipe=self._settings.recipe,
+            recipe=self.settings.recipe,
             prompts=self._prompts,
             chat=chat,
             prompt_ids=chat.prompt(request.prompt, self._opening_of(task)),
@@ -93,13 +93,13 @@ class Worker:
         return played.response
 
     def _task(self, label: str) -> Task:
-        folder = self._settings.tasks / label
+        folder = self.settings.tasks / label
         if not label or not folder.is_dir():
-            raise UserError(f"the prompt's label {label!r} is no task in {self._settings.tasks}")
+            raise UserError(f"the prompt's label {label!r} is no task in {self.settings.tasks}")
         return read_task(folder)
 
     def _opening_of(self, task: Task) -> Sequence[Message]:
-        return opening(self._settings.recipe.agent, task.instruction, self._prompts)
+        return opening(self.settings.recipe.agent, task.instruction, self._prompts)
 
     def _chat(self, tokenizer: Tokenizer) -> Chat:
         """The trainer sends its tokenizer anew with each request; its template is read once."""
@@ -114,7 +114,7 @@ class Worker:
         has seen it work, so it is the world's trouble."""
         with self._opening:
             if self._backend is None:
-                settings = self._settings
+                settings = self.settings
                 try:
                     self._backend = open_backend(settings.sandbox, cache=settings.cache, run_label=settings.run_label)
                 except MissingRequirement as error:

@@ -37,12 +37,12 @@ def the_filters(words, agent, script):
     client = ScriptedClient(words, script, agent.context_tokens, clock)
     call = Call(slot="solve/t/0", scope="", temperature=None)
     harness = Harness(agent, TASK.instruction, PROMPT_SET)
-    return attempt(TASK, 0, harness, client, call, ScriptedBackend(clock), now=clock).episode, client
+    return attempt(TASK, 0, harness, client, call, ScriptedBackend(clock=clock), now=clock).episode, client
 
 
 def the_rollouts(words, agent, script, *, logprobs=0):
     clock = Clock()
-    engine, backend, chat = ScriptedEngine(words, script, clock), ScriptedBackend(clock), Chat(words)
+    engine, backend, chat = ScriptedEngine(words, script, clock), ScriptedBackend(clock=clock), Chat(words)
     messages = opening(agent, TASK.instruction, PROMPT_SET)
     conversation = [{"role": m.role, "content": m.content} for m in messages]
     prompt = words.apply_chat_template(conversation, add_generation_prompt=True)
