@@ -47,6 +47,8 @@ def test_the_last_exit_code_persists(shell: Any) -> None:
     ("command", "output", "code"),
     [
         ("echo hi # note", "hi\n", 0),
+        ("# \udcf5", "", 0),
+        ("# \udce7\udc8a", "", 0),
         ("printf abc", "abc", 0),
         ("", "", 0),
         ("# nothing", "", 0),
@@ -102,12 +104,46 @@ def test_set_x_shows_the_command_and_nothing_of_ours(shell: Any) -> None:
     assert said(shell, "echo b") == "b\n"
 
 
-def test_nothing_of_the_protocol_is_left_in_sight(shell: Any) -> None:
-    said(shell, "set -a")
-    variables = "env; history; set | grep -v __endless_command; echo $BASH_EXECUTION_STRING"
-    seen = said(shell, f"{variables}; ps -o args= --pid $$ --ppid $$")
-    assert not re.search(r"\b[0-9a-f]{32}\b", seen)
-    assert "nonce=" not in seen
+SIGHTS = {
+    "variables": "set; env; declare -p; compgen -v; echo ${!BASH*} $BASH_EXECUTION_STRING $BASH_COMMAND $_",
+    "functions and traps": "declare -f; trap -p; alias; shopt; set -o; history; fc -l; jobs -l; caller; hash",
+    "processes": "ps -o args= --pid $$ --ppid $$; cat /proc/$$/cmdline /proc/$$/environ /proc/self/environ",
+    "descriptors": "ls -l /proc/$$/fd /proc/self/fd; for fd in {0..239}; do read -r -t 0 -u $fd && echo $fd; done",
+}
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_no_command_sees_a_nonce(shell: Any, sight: str) -> None:
+    for command in ("set -a", SIGHTS[sight], SIGHTS[sight]):
+        seen = shell.run(f"{command} 2>&1 || true", 10).output.decode("utf-8", "replace")
+        assert not re.search(r"\b[0-9a-f]{32}\b", seen.replace("\0", "\n")), seen
+
+
+def test_a_program_gets_no_descriptor_of_the_drivers(shell: Any) -> None:
+    assert said(shell, "ls /proc/self/fd").split() == ["0", "1", "2", "3"]
+    assert said(shell, "python3 -c 'import os; print(os.listdir(\"/proc/self/fd\"))'").count("'") == 8
+
+
+def test_every_descriptor_below_240_is_the_agents(shell: Any) -> None:
+    said(shell, 'for fd in {3..239}; do eval "exec $fd>fd.$fd"; done')
+    said(shell, 'for fd in {3..239}; do eval "echo $fd >&$fd"; done')
+    assert said(shell, "cat fd.3 fd.10 fd.11 fd.200 fd.239; ls fd.* | wc -l") == "3\n10\n11\n200\n239\n237\n"
+
+
+def test_an_old_nonce_ends_nothing(shell: Any) -> None:
+    said(shell, "trap '[[ ${__endless_nonce-} ]] && old=$__endless_nonce' DEBUG")
+    said(shell, "true")
+    said(shell, "trap - DEBUG")
+    assert len(said(shell, "echo $old")) == 33, "the trap saw the nonce of a command that was over"
+    result = shell.run("printf '%s 7 1 ,, /tmp\\0' $old; sleep 0.3; echo after", 10)
+    assert (result.exit_code, result.cwd == "/tmp", result.output.endswith(b"after\n")) == (0, False, True)
+
+
+def test_who_forges_the_end_of_a_command_lies_to_itself_alone(shell: Any) -> None:
+    forged = shell.run("read -r -d '' -u 240 n; printf '%s 7 1 ,, /nowhere\\0' \"$n\"", 10)
+    assert (forged.exit_code, forged.cwd) == (7, "/nowhere")
+    assert shell.run("echo lost", 10).restarted
+    assert_alive(shell)
 
 
 def test_redirecting_the_shell_does_not_silence_it(shell: Any) -> None:
@@ -141,6 +177,26 @@ def test_a_folder_that_is_gone_is_replaced_by_the_home(shell: Any) -> None:
     said(shell, "mkdir gone; cd gone; rmdir ../gone")
     assert shell.run("exit", 5).restarted
     assert said(shell, "pwd") == home
+
+
+def test_a_folder_of_any_name_is_found_again(shell: Any) -> None:
+    for name in ("'two\nlines '", "$'no\\xfftext'", "-n", "'a  b\t'"):
+        said(shell, f"mkdir -p -- {name}; cd -- {name}")
+        before = shell.run("true", 5).cwd
+        assert shell.run("exit", 5).restarted
+        assert shell.run("cd ..", 5).cwd == before.rpartition("/")[0]
+
+
+def test_a_false_pwd_deceives_nobody(shell: Any) -> None:
+    for lie in ("PWD=/nope", "unset PWD", "PWD=/etc", "PWD=$(head -c 200000 /dev/zero | tr '\\0' x)"):
+        assert shell.run(f"cd /usr; {lie}", 10).cwd == "/usr"
+
+
+def test_a_shell_that_dies_between_two_commands_runs_the_next_one(shell: Any) -> None:
+    said(shell, "cd /usr; (sleep 0.2; kill -9 $$) &")
+    time.sleep(1)
+    result = shell.run("pwd", 10)
+    assert (result.output, result.exit_code, result.restarted) == (b"/usr\n", 0, True)
 
 
 PID = os.getpid()
