@@ -26,6 +26,8 @@ class Tool:
     """The module in ``peers/``."""
     requirement: str = ""
     """What pip installs for it, in a virtual environment of its own; empty: this project's own Python runs it."""
+    also: tuple[str, ...] = ()
+    """What it imports without declaring it."""
     python: tuple[int, int] = (3, 11)
     """The lowest Python it takes."""
     backend: str = ""
@@ -44,7 +46,7 @@ TOOLS = (
     Tool(name="ours: local", driver="ours", backend="local", steady=True),
     Tool(name="docker SDK 7", driver="docker_sdk", steady=True),
     Tool(name="mini-swe-agent 2.4.6", driver="mini_swe_agent", requirement="mini-swe-agent==2.4.6"),
-    Tool(name="swe-rex 1.4.0", driver="swe_rex", requirement=SWE_REX),
+    Tool(name="swe-rex 1.4.0", driver="swe_rex", requirement=SWE_REX, also=("aiohttp",)),
     Tool(name="terminal-bench 0.2.18", driver="terminal_bench", requirement="terminal-bench==0.2.18", python=(3, 12)),
     Tool(name="harbor 0.26.0", driver="harbor", requirement="harbor==0.26.0", python=(3, 12)),
     Tool(name="inspect-ai 0.3.285", driver="inspect_ai", requirement="inspect-ai==0.3.285"),
@@ -59,13 +61,15 @@ def python_for(tool: Tool, cache: Path, python312: str | None) -> str:
     """The Python that has the tool installed; installs it first, once. Raises Missing."""
     if not tool.requirement:
         return sys.executable
-    folder = cache / tool.requirement
+    folder = cache / "+".join([tool.requirement, *tool.also])
     python = str(folder / "bin" / "python")
     if not (folder / ".ready").exists():
         shutil.rmtree(folder, ignore_errors=True)
         base = _base_python(tool, python312)
         _quietly([base, "-m", "venv", str(folder)])
-        _quietly([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", tool.requirement])
+        _quietly(
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", tool.requirement, *tool.also]
+        )
         (folder / ".ready").touch()
     return python
 
