@@ -1,11 +1,12 @@
 """The Apptainer backend: the local backend's sandboxes over a base image, in a container of Apptainer's."""
 
 from pathlib import Path
+from typing import Any
 
 from runner.domain.errors import EndlessError
 from runner.sandbox.apptainer import base, probe
 from runner.sandbox.apptainer.code import ensure_code
-from runner.sandbox.apptainer.command import BASE_MOUNT, GRADER_MOUNT
+from runner.sandbox.apptainer.command import BASE_MOUNT, GRADER_MOUNT, OF_APPTAINER
 from runner.sandbox.apptainer.nursery import ApptainerNursery, Folders
 from runner.sandbox.base import Probe
 from runner.sandbox.local.backend import LocalBackend
@@ -43,11 +44,19 @@ class ApptainerBackend(LocalBackend):
         return ApptainerNursery(self._folders)
 
     def _folders(self) -> Folders:
+        image = base.ensure_base(self._config, self._folder / "base").resolve()
         return Folders(
-            base=base.ensure_base(self._config, self._folder / "base").resolve(),
+            base=image,
+            partition=base.partition(image) if self._config.sif else None,
             grader=ensure_runtime(self._cache).resolve(),
             code=ensure_code(self._folder / "code").resolve(),
         )
+
+    def _settings(self, *, building: bool, network: bool = False, grader: str = "") -> dict[str, Any]:
+        """See ``LocalBackend._settings``. What Apptainer adds to an image cannot be taken out of a .sif, so each
+        sandbox does without it."""
+        settings = super()._settings(building=building, network=network, grader=grader)
+        return settings | {"hidden": [*OF_APPTAINER, "dev/*"] if self._config.sif else []}
 
     def _root(self) -> str:
         return BASE_MOUNT

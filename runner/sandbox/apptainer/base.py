@@ -1,8 +1,9 @@
-"""The base image as a folder in the cache, built once from ``sandboxes/base/apptainer.def``."""
+"""The base image as a folder, or one .sif file, in the cache, built once from ``sandboxes/base/apptainer.def``."""
 
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -12,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runner.domain.errors import EngineError
-from runner.sandbox.apptainer.command import build_argv, build_environment
-from runner.sandbox.apptainer.machine import remove
+from runner.sandbox.apptainer.command import OF_APPTAINER, SIF, build_argv, build_environment, program
+from runner.sandbox.apptainer.machine import output, remove
 from runner.sandbox.disk import abandoned
 from runner.schema import Sandbox as Settings
 from runner.share import share_dir
@@ -26,27 +27,36 @@ _WITH_US = ("setpriv", "--pdeathsig", "TERM")
 _PROCEDURE = "2"
 """Part of every base's name: raise it when the way they are made changes."""
 
-_OF_APPTAINER = (".singularity.d", ".exec", ".run", ".shell", ".test", "environment", "singularity")
+_SYSTEM = re.compile(r"^(\d+)\s.*FS \(Squashfs/\*System", re.MULTILINE)
 
 
 def ensure_base(settings: Settings, folder: Path) -> Path:
-    """The base image's folder below ``folder``, built if it is not there yet. Safe under concurrent callers and
-    kill -9. Raises EngineError, and MissingRequirement where there is no Apptainer."""
-    final = folder / base_key(settings)
+    """The base image, a folder or a file below ``folder``, built if it is not there yet. Safe under concurrent callers
+    and kill -9. Raises EngineError, and MissingRequirement where there is no Apptainer."""
+    final = folder / (base_key(settings) + (SIF if settings.sif else ""))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(final.with_suffix(".lock")):
-            if not final.is_dir():
+            if not final.exists():
                 _build(settings, final)
     except OSError as error:
         raise EngineError(f"The base image could not be made in {folder}: {error}") from error
     return final
 
 
+def partition(sif: Path) -> int:
+    """Which partition of a .sif holds the files. Raises EngineError, MissingRequirement."""
+    found = _SYSTEM.search(output([program(), "sif", "list", str(sif)]))
+    if found is None:
+        raise EngineError(f"{sif} holds no file system: remove it, and it is built again")
+    return int(found[1])
+
+
 def base_key(settings: Settings) -> str:
     """Names a base image by all that goes into it."""
     bootstrap, source = origin(settings.base_image)
     parts = [_PROCEDURE, _definition().read_text(encoding="utf-8"), bootstrap, source]
+    parts += ["sif"] if settings.sif else []
     if source.startswith("/") and Path(source).exists():
         status = Path(source).stat()
         parts += [str(status.st_size), str(status.st_mtime_ns)]
@@ -89,7 +99,8 @@ def _build(settings: Settings, final: Path) -> None:
         definition = scratch / "base.def"
         shutil.copyfile(_definition(), definition)
         bootstrap, source = origin(settings.base_image)
-        argv = build_argv(scratch / "image", definition, {"bootstrap": bootstrap, "from": source})
+        image = scratch / f"image{final.suffix}"
+        argv = build_argv(image, definition, {"bootstrap": bootstrap, "from": source})
         limited = [*_WITH_US, "timeout", "--kill-after=10", str(BASE_SECONDS), *argv]
         environment = build_environment(settings.build_env, scratch)
         with tempfile.TemporaryFile() as log:  # not a pipe, which what a script left running would hold open
@@ -100,13 +111,14 @@ def _build(settings: Settings, final: Path) -> None:
             said = log.read().decode("utf-8", "replace").strip()
         if done.returncode != 0:
             raise EngineError(f"Apptainer could not build the base image from {bootstrap}://{source}: {said}")
-        _bare(scratch / "image")
-        (scratch / "image").rename(final)
+        if image.is_dir():
+            _bare(image)
+        image.rename(final)
 
 
 def _bare(image: Path) -> None:
     """Remove what only Apptainer needs, and only where an image is started by itself, and its stand-ins for devices."""
-    for path in (*(image / name for name in _OF_APPTAINER), *(image / "dev").iterdir()):
+    for path in (*(image / name for name in OF_APPTAINER), *(image / "dev").iterdir()):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

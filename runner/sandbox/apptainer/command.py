@@ -10,6 +10,9 @@ from runner.domain.errors import MissingRequirement
 BASE_MOUNT, GRADER_MOUNT, CODE_MOUNT = "/mnt", "/srv", "/media"
 """Where the nursery's container shows things: folders that every distribution has. Sandboxes do not see it so."""
 
+SIF = ".sif"
+OF_APPTAINER = (".singularity.d", ".exec", ".run", ".shell", ".test", "environment", "singularity")
+"""What Apptainer adds to an image's root, and needs only where an image is started by itself."""
 _PASSED_ON = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR"),
     *("APPTAINER_CACHEDIR", "APPTAINER_TMPDIR", "APPTAINER_CONFIGDIR"),
@@ -31,25 +34,37 @@ def environment(names: Iterable[str] = ()) -> dict[str, str]:
 
 
 def build_environment(names: Iterable[str], scratch: Path) -> dict[str, str]:
-    """For one build: a place for temporary files of its own, and access to registries."""
-    return environment((*_FOR_REGISTRIES, *names)) | {"APPTAINER_TMPDIR": str(scratch)}
+    """For one build: a place for temporary files of its own, access to registries, and quick compression (Apptainer
+    1.4 and later; measured: a third of the time, 7 % larger)."""
+    own = {"APPTAINER_TMPDIR": str(scratch), "APPTAINER_MKSQUASHFS_ARGS": "-comp gzip -Xcompression-level 1"}
+    return environment((*_FOR_REGISTRIES, *names)) | own
 
 
 def exec_argv(
-    image: Path, mounts: Mapping[Path, str], argv: Iterable[str], *, writable: Path | None = None
+    image: Path,
+    mounts: Mapping[Path, str],
+    argv: Iterable[str],
+    *,
+    writable: Path | None = None,
+    partition: int | None = None,
 ) -> list[str]:
-    """Execute a program as (fake) root in a container that shares nothing but the network, ``mounts`` (folder -> where
-    it is shown, read-only) and ``writable``, at /mnt. The network is taken from each sandbox by itself, inside."""
-    shown = [part for source, target in mounts.items() for part in ("--mount", f"{_mount(source, target)},ro")]
+    """Execute a program as (fake) root in a container that shares nothing but the network, ``mounts`` (folder, or .sif
+    -> where it is shown, read-only) and ``writable``, at /mnt. ``partition``: which one of a .sif is meant. The
+    network is taken from each sandbox by itself, inside."""
+    shown = []
+    for source, target in mounts.items():
+        inside = f",image-src=/,id={partition}" if source.suffix == SIF else ""
+        shown += ["--mount", f"{_mount(source, target)},ro{inside}"]
     shown += [] if writable is None else ["--mount", _mount(writable, "/mnt")]
     options = ["--fakeroot", "--ignore-fakeroot-command", "--containall", "--cleanenv", "--no-home", "--pwd", "/"]
     return [program(), "--silent", "exec", *options, *shown, str(image), *argv]
 
 
 def build_argv(target: Path, definition: Path, arguments: Mapping[str, str]) -> list[str]:
-    """Build a definition file to a folder."""
+    """Build a definition file to a folder, or to a .sif."""
     given = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
-    return [program(), "build", "--fakeroot", "--sandbox", *given, str(target), str(definition)]
+    form = [] if target.suffix == SIF else ["--sandbox"]
+    return [program(), "build", "--fakeroot", *form, *given, str(target), str(definition)]
 
 
 def _mount(source: Path, target: str) -> str:

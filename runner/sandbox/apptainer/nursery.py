@@ -26,7 +26,9 @@ class Folders:
     """What the container is made of."""
 
     base: Path
-    """The base image, unpacked."""
+    """The base image: a folder, or a .sif."""
+    partition: int | None
+    """Which one of the .sif."""
     grader: Path
     """The grader's Python, which the nursery runs on as well."""
     code: Path
@@ -74,11 +76,11 @@ class ApptainerNursery(Nursery):
         mounts = {folders.base: BASE_MOUNT, folders.grader: GRADER_MOUNT, folders.code: CODE_MOUNT}
         argv = [*python_argv(Path(GRADER_MOUNT)), "-c", PROGRAM, CODE_MOUNT, "0"]
         return subprocess.Popen(
-            exec_argv(folders.base, mounts, argv),
+            exec_argv(folders.base, mounts, argv, partition=folders.partition),
             stdin=requests,
             stdout=said,
             stderr=said,
             env=environment(),
-            cwd=folders.base,  # a folder that it can surely enter
+            cwd=folders.code,  # a folder that it can surely enter
             start_new_session=True,
         )

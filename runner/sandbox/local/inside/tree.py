@@ -65,6 +65,7 @@ class Tree:
         kernel.bind(f"{BASE}/root", f"{BASE}/root")
         shown = self._show()
         self._folders()
+        self._hide(self._settings.get("hidden", []))
         if self._settings["building"]:
             for each in shown:
                 if each.writable:
@@ -150,6 +151,14 @@ class Tree:
         if not self._settings["single"]:
             os.chown(self._place(HOME), AGENT, AGENT)
 
+    def _hide(self, patterns: Sequence[str]) -> None:
+        """Delete, as an overlay does it, what a root file system of one's own holds and the sandbox is not to see."""
+        for pattern in patterns:
+            for path in Path(f"/proc/self/fd/{self._lower}").glob(pattern):
+                place = self._place(str(path.relative_to(f"/proc/self/fd/{self._lower}")))
+                if not os.path.lexists(place):
+                    os.mknod(place, stat.S_IFCHR)
+
     def _write_accounts(self) -> None:
         below = Path(f"/proc/self/fd/{self._lower}")
         texts = accounts.files(below)
@@ -179,6 +188,8 @@ class Tree:
         if unseen or lower.is_symlink() or not os.access(lower, os.R_OK | os.X_OK):
             return False
         upper = self._place(str(inside))
+        if upper.is_char_device():  # hidden
+            return False
         upper.mkdir(exist_ok=True)
         upper.chmod(stat.S_IMODE(lower.stat().st_mode) | stat.S_IRWXU)
         return True
