@@ -10,6 +10,7 @@ from pathlib import Path
 from runner.domain.errors import EngineError, MissingRequirement, RecipeError
 from runner.sandbox.base import Backend, Probe
 from runner.sandbox.cache import Inventory
+from runner.sandbox.descriptors import raise_limit
 from runner.schema import Sandbox as Settings
 
 log = logging.getLogger(__name__)
@@ -40,8 +41,10 @@ def open_backend(config: Settings, *, cache: Path, run_label: str) -> Backend:
     """The backend of a recipe, known to work on this machine.
 
     ``cache`` is a folder for what is made once; ``run_label`` marks what this run leaves in an engine. Raises
-    RecipeError for an unknown name and MissingRequirement for a backend that cannot work here.
+    RecipeError for an unknown name and MissingRequirement for a backend that cannot work here, or not with as many
+    sandboxes at once.
     """
+    raise_limit(config)
     if config.backend == "auto":
         return _first_that_works(config, cache, run_label)
     backend = _find(config.backend)(config, cache, run_label)

@@ -161,7 +161,7 @@ class Starter:
     def stop(self) -> None:
         """Open nothing more: who waits or asks gets an EngineError; sandboxes in a slot go on. Idempotent."""
         self._stopped.set()
-        for places in (self._ahead, self._starting, self._running, self._builds):
+        for places in (self._builds, self._ahead, self._starting, self._running):
             places.refuse("No sandbox is opened any more: the run is ending.")
 
     def _started(self, start: Callable[[], AbstractContextManager[S]], stack: ExitStack) -> S:

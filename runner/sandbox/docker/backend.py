@@ -35,7 +35,7 @@ class DockerBackend:
     def __init__(self, config: Settings, cache: Path, run_label: str) -> None:
         """``cache`` is a folder of this machine for what is made once. Connects at first use only."""
         self._config, self._run = config, run_label
-        self._engine = Engine(config.address, connections=4 * config.concurrency + 8)
+        self._engine = Engine(config.address, connections=4 * config.concurrency + 8, at_once=config.starts)
         self._lease = Lease(cache)
         uses = Uses.below(cache)
         self._trimmer = Trimmer(config.cache_gb, ImageCache(self._engine, uses).list)

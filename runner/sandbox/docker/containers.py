@@ -158,7 +158,7 @@ def remove(engine: Engine, container: str) -> None:
     """Remove a container that may be gone already. Raises EngineError when it stays."""
     from docker.errors import APIError, NotFound
 
-    with engine.trouble("remove a container"):
+    with engine.turn(), engine.trouble("remove a container"):
         try:
             engine.client.api.remove_container(container, force=True, v=True)
         except NotFound:

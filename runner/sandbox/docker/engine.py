@@ -7,12 +7,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.domain.errors import EngineError, EngineGone
+from runner.sandbox.starting import Places
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -32,11 +33,13 @@ _PASSING = (ConnectionResetError, BrokenPipeError, BlockingIOError)
 class Engine:
     """One engine's client, connected at first use and shared by all threads."""
 
-    def __init__(self, address: str | None, *, connections: int = 64) -> None:
+    def __init__(self, address: str | None, *, connections: int = 64, at_once: int = 4) -> None:
+        """``at_once``: how many containers ``turn`` lets restart or end at the same time."""
         self.address = address or find_address()
         self.behind: deque[str] = deque()
         """Containers that could not be removed when nobody needed them any more."""
         self._connections = connections
+        self._turns = Places(at_once)
         self._lock = threading.Lock()
         self._client: DockerClient | None = None
         self._version: dict[str, Any] = {}
@@ -87,6 +90,11 @@ class Engine:
             return None
         log.info("this engine has no bridge network: Dockerfiles are built on the host's (sandbox.build_network)")
         return "host"
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Wait for one's turn at what engines do almost one by one. They accept it from hundreds at once, but then lose
+        track of some of the containers."""
+        return self._turns.taken()
 
     @contextmanager
     def trouble(self, doing: str) -> Iterator[None]:

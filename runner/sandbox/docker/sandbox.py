@@ -146,5 +146,5 @@ class DockerSandbox:
             raise EngineError("A container was stopped from outside in mid-episode. Did the engine's daemon restart?")
 
     def _restart(self) -> None:
-        with self._engine.trouble("restart a container"):
+        with self._engine.turn(), self._engine.trouble("restart a container"):
             self._container.restart(timeout=0)
