@@ -168,9 +168,8 @@ class Ppo:
     """Also ask for the agent's own ``done`` (the paper: no)."""
     infra_retries: int = 2
     """Times an episode is played again after infrastructure trouble, before it is masked: it then counts for nothing
-    in the update, neither as a success nor as a failure."""
-    infra_backoff_seconds: float = 5.0
-    """Pause before the first repetition; it doubles with each. An engine's restart takes some 10 seconds."""
+    in the update, neither as a success nor as a failure. ``executor`` has the pause between, and how long to wait for a
+    container engine that has gone away."""
     normalize_advantages: bool = False
     """Divide advantages by their standard deviation over a rollout (the paper: no). OpenRLHF subtracts their mean in
     any case, and the plan says so."""

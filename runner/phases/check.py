@@ -31,8 +31,8 @@ from runner.grading.dockerfile import last_user
 from runner.grading.grade import grade
 from runner.grading.oracle import run_oracle
 from runner.grading.verify import Reason, Verdict, verify
-from runner.phases.outage import Outages
 from runner.sandbox.base import Backend, BuildFailure, Image, Role
+from runner.sandbox.outage import Outages
 from runner.store.tasks import find_tasks, read_task
 
 log = logging.getLogger(__name__)

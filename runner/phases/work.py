@@ -13,7 +13,7 @@ from threading import Event
 from typing import TypeVar
 
 from runner.domain.errors import EndlessError, EngineGone, InfraError, StorageError
-from runner.phases.outage import Outages
+from runner.sandbox.outage import Outages
 from runner.schema import Executor
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from runner.domain.errors import EngineError, EngineGone
-from runner.phases.outage import Outages
 from runner.phases.work import Lost, Stopped, run_all
+from runner.sandbox.outage import Outages
 from runner.schema import Executor
 
 

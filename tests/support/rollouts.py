@@ -10,7 +10,7 @@ from support.words import Words
 from runner.agent.harness import PROMPTS, opening
 from runner.domain.task import Environment, Limits, Task
 from runner.prompts import PromptSet
-from runner.schema import Agent, Sandbox
+from runner.schema import Agent, Executor, Sandbox
 from runner.schema_training import Ppo
 from runner.store.tasks import write_task
 from runner.training.executor.settings import ExecutorSettings, Recipe
@@ -55,9 +55,9 @@ def settings(
     """Settings of a worker, whose tasks are written to ``folder``."""
     for task in tasks:
         write_task(folder / "tasks" / task.id, task)
-    ppo = Ppo(live_episodes=live, infra_retries=retries, infra_backoff_seconds=0.05, reward_needs_done=needs_done)
+    ppo = Ppo(live_episodes=live, infra_retries=retries, reward_needs_done=needs_done)
     return ExecutorSettings(
-        recipe=Recipe(agent=agent or Agent(), sandbox=sandbox, ppo=ppo),
+        recipe=Recipe(agent=agent or Agent(), sandbox=sandbox, executor=Executor(backoff_seconds=0.05), ppo=ppo),
         tasks=folder / "tasks",
         episodes=folder / "episodes",
         engines=1,

@@ -10,11 +10,12 @@ from typing import Any
 from runner.agent.harness import Harness
 from runner.agent.loop import Call
 from runner.domain.episode import EndReason, Episode, Outcome
-from runner.domain.errors import EndlessError, UserError
+from runner.domain.errors import EndlessError, EngineGone, UserError
 from runner.domain.task import Task
 from runner.prompts import PromptSet
 from runner.rollout.attempt import Attempted, attempt
 from runner.sandbox.base import Backend
+from runner.sandbox.outage import Outages
 from runner.training.executor.chat import Chat
 from runner.training.executor.engine import Abandoned, Bridge, Engine, EngineClient
 from runner.training.executor.logs import logs_of, masked_logs
@@ -62,6 +63,8 @@ class Rollout:
     prompts: PromptSet
     chat: Chat
     prompt_ids: list[int]
+    outages: Outages
+    """Shared by all rollouts of a worker."""
     open_backend: Callable[[], Backend]
     """Raises InfraError while there is none."""
     now: Callable[[], float] = time.monotonic
@@ -84,9 +87,9 @@ class Rollout:
                 log.warning(
                     "%s, try %d of %d: %s", self._name, trial + 1, retries + 1, trouble, exc_info=_unforeseen(error)
                 )
-            if trial < retries:
-                self._pause(trial)
-        return self._masked(trouble, retries)
+                if trial < retries and not self._worth_another_try(error, trial):
+                    break
+        return self._masked(trouble, trial)
 
     @property
     def _name(self) -> str:
@@ -133,11 +136,15 @@ class Rollout:
         )
         return Played(response=response, episode=episode, retries=retries)
 
-    def _pause(self, trial: int) -> None:
-        """Back-off. Raises Abandoned."""
-        seconds = self.recipe.ppo.infra_backoff_seconds * 2**trial * random.uniform(0.5, 1.5)
-        if self.request.bridge.stopped.wait(seconds):
+    def _worth_another_try(self, error: Exception, trial: int) -> bool:
+        """Wait until it may go better. False: the engine has not come back. Raises Abandoned."""
+        stopped = self.request.bridge.stopped
+        back = not isinstance(error, EngineGone) or self.outages.wait(error, stopped)
+        if back:
+            stopped.wait(self.recipe.executor.backoff_seconds * 2**trial * random.uniform(0.5, 1.5))
+        if stopped.is_set():
             raise Abandoned("the trainer no longer waits")
+        return back
 
 
 def reward_of(episode: Episode, *, needs_done: bool) -> float:

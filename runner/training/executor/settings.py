@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.domain.errors import RecipeError
 from runner.domain.plain import plain, unplain
-from runner.schema import Agent, Sandbox
+from runner.schema import Agent, Executor, Sandbox
 from runner.schema_training import Ppo
 from runner.store.jsonl import write_json
 
@@ -23,6 +23,7 @@ class Recipe:
 
     agent: Agent
     sandbox: Sandbox
+    executor: Executor
     ppo: Ppo
 
 
@@ -49,8 +50,15 @@ class ExecutorSettings:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox section for one worker: as many at once as it has live episodes, none ahead of its turn."""
-        return replace(self.recipe.sandbox, concurrency=self.live_episodes, prestart=0)
+        """The sandbox section for one worker: as many at once as it has live episodes, and its share of those that are
+        started ahead of their turn."""
+        ahead = math.ceil(self.recipe.sandbox.prestart / self.engines)
+        return replace(self.recipe.sandbox, concurrency=self.live_episodes, prestart=ahead)
+
+    @property
+    def threads(self) -> int:
+        """One for each sandbox that one worker may have."""
+        return self.live_episodes + self.sandbox.prestart
 
 
 def write_settings(path: Path, settings: ExecutorSettings) -> dict[str, str]:

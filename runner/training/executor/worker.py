@@ -18,6 +18,7 @@ from runner.domain.task import Task
 from runner.llm.base import Message
 from runner.prompts import PromptSet
 from runner.sandbox.base import Backend
+from runner.sandbox.outage import Outages
 from runner.sandbox.registry import open_backend
 from runner.store.jsonl import append
 from runner.store.tasks import read_task
@@ -40,9 +41,11 @@ class Worker:
         """Opens nothing yet: the engine's processes are forked first."""
         self.settings = settings
         self._prompts = PromptSet.open(PROMPTS, settings.recipe.agent.prompt)
-        self._threads = ThreadPoolExecutor(settings.live_episodes, thread_name_prefix="rollout")
+        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="rollout")
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._backend: Backend | None = None
+        self._closed = False
+        self._outages = Outages(settings.recipe.executor.engine_seconds)
         self._chats: dict[str, Chat] = {}
         self._samples: Counter[str] = Counter()
         self._rows = settings.episodes / f"episodes-{socket.gethostname()}-{os.getpid()}.jsonl"
@@ -67,11 +70,13 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """Remove what is left of the sandboxes. Idempotent."""
+        """End what still runs and remove what is left of the sandboxes. Idempotent."""
         atexit.unregister(self.close)
-        self._threads.shutdown(wait=True, cancel_futures=True)
         with self._opening:
-            backend, self._backend = self._backend, None
+            backend, self._backend, self._closed = self._backend, None, True
+        if backend is not None:
+            backend.stop()
+        self._threads.shutdown(wait=True, cancel_futures=True)
         if backend is not None:
             backend.close()
 
@@ -86,6 +91,7 @@ class Worker:
             prompts=self._prompts,
             chat=chat,
             prompt_ids=chat.prompt(request.prompt, self._opening_of(task)),
+            outages=self._outages,
             open_backend=self._sandboxes,
         )
         played = rollout.play()
@@ -113,6 +119,8 @@ class Worker:
         """The backend, opened by the first rollout. Raises EngineError while it does not work: the run's own process
         has seen it work, so it is the world's trouble."""
         with self._opening:
+            if self._closed:
+                raise EngineError("No sandbox is opened any more: the worker is ending.")
             if self._backend is None:
                 settings = self.settings
                 try:

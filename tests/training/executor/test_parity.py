@@ -18,7 +18,8 @@ from runner.domain.plain import plain
 from runner.domain.task import Environment, Task
 from runner.prompts import PromptSet
 from runner.rollout.attempt import attempt
-from runner.schema import Agent, Sandbox
+from runner.sandbox.outage import Outages
+from runner.schema import Agent, Executor, Sandbox
 from runner.schema_training import Ppo
 from runner.training.executor.chat import Chat
 from runner.training.executor.engine import Bridge
@@ -61,10 +62,11 @@ def the_rollouts(words, agent, script, *, logprobs=0):
             request=request,
             task=TASK,
             sample=0,
-            recipe=Recipe(agent=agent, sandbox=Sandbox(), ppo=Ppo(infra_retries=0)),
+            recipe=Recipe(agent=agent, sandbox=Sandbox(), executor=Executor(), ppo=Ppo(infra_retries=0)),
             prompts=PROMPT_SET,
             chat=chat,
             prompt_ids=chat.prompt(prompt, messages),
+            outages=Outages(0),
             open_backend=lambda: backend,
             now=clock,
         )

@@ -28,7 +28,7 @@ PASSING = [command("wc"), DONE]
 
 @contextmanager
 def worker(tmp_path: Path, backend: str = "support.scripted:ScriptedBackend", **changed) -> Iterator[Worker]:
-    made = Worker(settings(tmp_path, [TASK], sandbox=Sandbox(backend=backend), **changed))
+    made = Worker(settings(tmp_path, [TASK], sandbox=Sandbox(backend=backend, prestart=0), **changed))
     try:
         yield made
     finally:
@@ -281,7 +281,8 @@ def test_settings_reach_the_worker_through_a_file(tmp_path, monkeypatch):
 def test_live_episodes_are_shared_by_the_engines(tmp_path):
     wanted = settings(tmp_path, [TASK], sandbox=Sandbox(), live=10)
     assert [replace(wanted, engines=n).live_episodes for n in (1, 3, 10, 64)] == [10, 4, 1, 1]
-    assert replace(wanted, engines=3).sandbox.concurrency == 4
+    third = replace(wanted, engines=3)
+    assert (third.sandbox.concurrency, third.sandbox.prestart, third.threads) == (4, 3, 7)
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", '{"engines": 1}', "[1]", '{"nonsense": 1}'])
