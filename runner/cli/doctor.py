@@ -93,7 +93,12 @@ def _gpus() -> Finding:
 
 
 def _extras() -> Iterator[Finding]:
-    for module, extra in (("vllm", "train"), ("openrlhf", "train")):
+    from runner.training.compile.parser import CPU_REMEDY, GPU_REMEDY
+
+    for module in ("vllm", "openrlhf"):
         there = importlib.util.find_spec(module) is not None
-        remedy = "" if there else f"pip install -e '.[{extra}]' in the clone (without a GPU: '.[train-cpu]')"
-        yield Finding(module, there or None, "installed" if there else "not installed", remedy)
+        remedy = "" if there else f"{GPU_REMEDY}; without a GPU: {CPU_REMEDY}, named in training.python"
+        yield Finding(module, there or None, "installed" if there else "not in this Python", remedy)
+    compiler = shutil.which("g++")
+    remedy = "" if compiler else "training on a CPU compiles one file: install g++"
+    yield Finding("g++", True if compiler else None, compiler or "none", remedy)

@@ -1,8 +1,7 @@
 """The training part of ``endless plan``: commands, layout, arithmetic, and what OpenRLHF cannot do of the recipe."""
 
 import shlex
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from runner.training.compile import Command, Counts, TrainingPlan
+from runner.training.compile.command import Flag
 
 
 def print_training(screen: Console, plans: list[TrainingPlan], counts: Counts) -> None:
@@ -66,15 +66,25 @@ def _remarks(command: Command) -> Iterator[tuple[str, str]]:
 def _command_lines(plan: TrainingPlan, command: Command, width: int) -> str:
     """The command for a shell, a line for flags that belong together, broken where the terminal ends."""
     head = shlex.join([*plan.submit, plan.python, *command.launcher, "-m", command.module])
-    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in command.env.items())
-    env = textwrap.wrap(variables, width - 4, break_long_words=False, break_on_hyphens=False)
+    env = _packed(((f"{name}={shlex.quote(value)}", "env") for name, value in command.env.items()), width - 4)
+    flags = _packed(((shlex.join(one.words), _family(one)) for one in command.flags), width - 6)
+    return " \\\n".join([*(f"  {line}" for line in env), f"  {head}", *(f"    {line}" for line in flags)])
+
+
+def _family(one: Flag) -> str:
+    """What stands on one line: ``actor``, ``critic``, ``data``; SFT's optimizer has flags without a family name."""
+    first, dot, _ = one.name.removeprefix("--").partition(".")
+    return first if dot and first != "adam" else "optimizer"
+
+
+def _packed(items: Iterable[tuple[str, str]], width: int) -> list[str]:
+    """Texts of one family side by side, as far as they fit."""
     lines: list[str] = []
     family = ""
-    for one in command.flags:
-        text, kin = shlex.join(one.words), one.name.partition(".")[0] if "." in one.name else family
-        if lines and kin == family and len(lines[-1]) + len(text) + 7 <= width:
+    for text, kin in items:
+        if lines and kin == family and len(lines[-1]) + 1 + len(text) <= width:
             lines[-1] += f" {text}"
         else:
             lines.append(text)
         family = kin
-    return " \\\n".join([*(f"  {line}" for line in env), f"  {head}", *(f"    {line}" for line in lines)])
+    return lines

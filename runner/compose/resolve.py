@@ -33,7 +33,7 @@ def resolve(composed: Any, recipe: Recipe, overrides: Sequence[str] = ()) -> Con
 
 def _without_what_is_off(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """``ppo=off`` means off, although a recipe's own ``ppo:`` keys are merged over the option that a group chooses."""
-    off = [name for name in OPTIONAL if f"{name}=off" in overrides or f"{name}=null" in overrides]
+    off = [name for name in OPTIONAL if f"{name}=off" in overrides]
     return {**values, **dict.fromkeys(off)}
 
 

@@ -9,12 +9,14 @@ from threading import Event
 
 from runner.llm.base import Client, Completion, Request
 from runner.llm.factory import Clients, check_budget, check_model, load_sdk
+from runner.phases.registry import OPTIONAL
 from runner.phases.work import Stopped
 from runner.pipeline.layout import Outputs, RunFolder
 from runner.sandbox.base import Backend
 from runner.sandbox.registry import open_backend
 from runner.schema import Config
 from runner.share import share_dir
+from runner.training.compile import check_trainer
 
 log = logging.getLogger(__name__)
 
@@ -114,13 +116,15 @@ class RunResources:
 
 
 def check_requirements(config: Config, phases: list[str]) -> None:
-    """Refuse a recipe whose keys, prices or recordings are missing, before anything is paid. Raises UserError."""
+    """Refuse a recipe whose keys, prices, recordings or trainer are absent, before anything is paid. Raises UserError."""
     for phase in phases:
         role = ROLES.get(phase)
         if role:
             model = getattr(config.models, role)
             check_model(model, role, recipes=share_dir("recipes"))
             check_budget(model, role, config.prices, config.budget)
+    if set(phases) & set(OPTIONAL):
+        check_trainer(config)
 
 
 def load_sdks(config: Config, phases: list[str]) -> None:

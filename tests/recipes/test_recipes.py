@@ -37,6 +37,7 @@ GROUPS = sorted(path.name for path in share_dir("configs").iterdir() if path.is_
 )
 def test_every_option_of_every_group_composes(group, option):
     more = ["models.generator.name=m", "models.solver.name=m"] if option == "compatible" else []
+    more += {"sft": ["policy=tiny", "training=cpu"], "ppo": ["policy=tiny"]}.get(group, [])
     compose("quickstart", [f"{group}={option}", *more])
 
 

@@ -1,11 +1,12 @@
 """Recipe -> the exact command of OpenRLHF's trainers, checked against its own parser, with the arithmetic shown.
 
-``compile_ppo`` and ``compile_sft`` are what the phases call; ``training_plan`` is what ``endless plan`` shows.
+``compile_ppo`` and ``compile_sft`` are what the phases call; ``training_plan`` is what ``endless plan`` shows, and
+``check_trainer`` is asked before a run starts.
 """
 
 from runner.training.compile.command import Command, Deviation, Facts
 from runner.training.compile.parser import FlagTable, installed_flags, known_flags
-from runner.training.compile.plan import Counts, TrainingPlan, training_plan
+from runner.training.compile.plan import Counts, TrainingPlan, check_trainer, training_plan
 from runner.training.compile.ppo import compile_ppo
 from runner.training.compile.sft import compile_sft
 
@@ -15,6 +16,7 @@ __all__ = [
     "Facts",
     "Command",
     "Deviation",
+    "check_trainer",
     "training_plan",
     "TrainingPlan",
     "Counts",

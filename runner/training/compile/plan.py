@@ -7,12 +7,13 @@ from pathlib import Path
 from runner.schema import Config
 from runner.training.compile.arithmetic import NotEnoughData
 from runner.training.compile.command import Command, Facts
-from runner.training.compile.parser import FlagTable, known_flags
+from runner.training.compile.parser import FlagTable, installed_flags, known_flags
 from runner.training.compile.ppo import compile_ppo
 from runner.training.compile.sft import compile_sft
 
 Compile = Callable[[Config, Facts, FlagTable | None], Command]
 
+_PLENTY = 1_000_000
 EPISODE_SECONDS = 60.0
 """How long an episode holds a container, about: six turns of a 7B model. A guess until a run has measured it."""
 
@@ -54,6 +55,17 @@ class TrainingPlan:
     def hours_at_once(self) -> float:
         """The same with all live episodes at work: rollout time on the clock, at best."""
         return self.container_hours / self.live_episodes
+
+
+def check_trainer(config: Config) -> None:
+    """Compile a recipe's training with plenty of data, so that a missing trainer, a flag that it does not take or a
+    model that does not fit is found before anything is paid. Raises MissingRequirement, RecipeError.
+    """
+    table = installed_flags(config)
+    if config.sft is not None:
+        compile_sft(config, _facts(config.training.policy, _PLENTY), table)
+    if config.ppo is not None:
+        compile_ppo(config, _facts(config.training.policy, _PLENTY), table)
 
 
 def training_plan(config: Config, counts: Counts) -> list[TrainingPlan]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.domain.errors import MissingRequirement, RecipeError
-from runner.training.compile import Facts, compile_ppo, compile_sft, installed_flags, known_flags
+from runner.training.compile import Facts, check_trainer, compile_ppo, compile_sft, installed_flags, known_flags
 from runner.training.compile.command import Flag
 from runner.training.compile.flag_table import Option, Refused, build_parser, read_options
 from runner.training.compile.overrides import check_flags
@@ -196,3 +196,15 @@ def test_the_installed_trainer_takes_the_papers_command(trainer, recipe, facts):
     config = recipe(f"training.python={trainer}", name="paper/qwen2.5-7b")
     assert compile_ppo(config, facts()).checked == "against the installed OpenRLHF 0.11.2"
     assert isinstance(facts(), Facts)
+
+
+def test_before_a_run_starts_its_trainer_is_asked_for_and_its_flags_are_tried(tmp_path, recipe):
+    with pytest.raises(MissingRequirement, match=r"training needs OpenRLHF 0\.11\.2"):
+        check_trainer(recipe(f"training.python={a_python_with(tmp_path, None)}"))
+
+
+@pytest.mark.live
+def test_the_installed_trainer_passes_the_check_before_a_run(trainer, recipe):
+    check_trainer(recipe("sft=quick", f"training.python={trainer}"))
+    with pytest.raises(RecipeError, match=r"did you mean ds\.zpg"):
+        check_trainer(recipe(f"training.python={trainer}", "+training.flags={ds.zgp: 8}"))
