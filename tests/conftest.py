@@ -4,10 +4,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.daemon import Daemon, copy_image, private_daemon
 
 from runner.sandbox.docker.engine import find_address
 from runner.sandbox.registry import probe_one
@@ -44,6 +46,18 @@ def docker_settings(docker_address: str) -> Sandbox:
     finally:
         engine.close()
     return Sandbox(backend="docker", address=docker_address, build_network=None if "bridge" in names else "host")
+
+
+@pytest.fixture(scope="session")
+def daemon(docker_address: str, docker_settings: Sandbox) -> Iterator[Daemon]:
+    """A Docker daemon of the tests' own, with the base image: it may be killed, and is up before and after a test."""
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(private_daemon(docker_address))
+        except OSError as error:
+            pytest.skip(f"no Docker daemon to kill: {error}")
+        copy_image(docker_settings.base_image, docker_address, made.address)
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -69,8 +69,9 @@ class Daemon:
         """What is mounted for containers: their file systems, their volumes."""
         lines = Path("/proc", str(self._place.pid), "mounts").read_text(encoding="utf-8").splitlines()
         points = [line.split()[1] for line in lines]
-        # The daemon itself mounts its data folder over itself.
-        return [point for point in points if point.startswith(f"{self._folder}/") and point.count("/") > 3]
+        # BuildKit's are not ours to remove: what it built when its daemon died stays mounted.
+        own = (f"{self._folder}/exec/netns/default", f"{self._folder}/data/buildkit/")
+        return [point for point in points if point.startswith(f"{self._folder}/data/") and not point.startswith(own)]
 
     def processes(self) -> list[str]:
         """Shims and whatever runs in containers, once they had time to end."""
@@ -78,8 +79,8 @@ class Daemon:
 
     def cgroups(self) -> list[str]:
         """The control groups of containers."""
-        found = [*_CGROUPS.glob(f"{self._folder.name}/*/"), *_CGROUPS.glob(f"*/{self._folder.name}/*/")]
-        return [str(path) for path in found]
+        name = f"{self._folder.name}/{'[0-9a-f]' * 64}"
+        return [str(path) for path in (*_CGROUPS.glob(name), *_CGROUPS.glob(f"*/{name}"))]
 
     def log(self) -> str:
         """The last that its programs wrote."""
@@ -133,7 +134,8 @@ class Daemon:
         """Processes in its mount namespace (its programs, shims) or its control groups (what runs in containers)."""
         place, group = _namespace(self._place.pid), f"/{self._folder.name}/"
         pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        return [pid for pid in pids if (place and _namespace(pid) == place) or group in _read(pid, "cgroup")]
+        own = [pid for pid in pids if (place and _namespace(pid) == place) or group in _read(pid, "cgroup")]
+        return [pid for pid in own if _command(pid)]  # a dead one that nobody has waited for yet has none
 
 
 @contextmanager

@@ -49,6 +49,10 @@ class Family:
         """Those that are still there, once they had time to end."""
         return soon_none(lambda: self._now(but()))
 
+    def wait(self) -> None:
+        """Wait for those that have ended."""
+        self._now(())
+
     def _now(self, but: Collection[int]) -> list[str]:
         found = []
         for child in _children():
@@ -72,9 +76,11 @@ def adopting() -> Iterator[Family]:
     """Meanwhile, orphans of what the test has started become its children, so that none can hide."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    family = Family()
     try:
-        yield Family()
+        yield family
     finally:
+        family.wait()
         prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 

@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -26,6 +27,8 @@ from runner.share import share_dir
 BASE_SECONDS = 1800.0
 """The base image may have to fetch packages over a slow line; it is built once."""
 FINISH_SECONDS = 60.0
+KILLED = 137
+"""The exit code of a program that SIGKILL ended."""
 _PROCEDURE = "1"
 """Part of every tag: raise it when the way images are made changes."""
 _SCRIPTS = "/.endless-setup"
@@ -126,7 +129,8 @@ class Images:
             name = str(container.id)
             code, log, late = self._execute(name, ["bash", f"{_SCRIPTS}/setup.sh"], timeout)
             if code != 0 or late:
-                self._refuse_stopped(name, tag)
+                if not late:
+                    self._refuse_stopped(name, tag, code)
                 return self._judge(code, log, late)
             code, log, late = self._execute(name, ["bash", "-ec", _FINISH], FINISH_SECONDS)
             if code != 0 or late:
@@ -150,14 +154,21 @@ class Images:
             attached.close()
         return code, log.decode("utf-8", "replace"), late
 
-    def _refuse_stopped(self, container: str, tag: str) -> None:
-        """Raise EngineError where the build's container no longer runs, the first time: its daemon was restarted. Or
-        the script itself ends the container, being root there: then it does so again."""
-        with self._engine.trouble("look at a build"):
-            state = self._engine.client.api.inspect_container(container)["State"]
-        if not state["Running"] and tag not in self._stopped:
+    def _refuse_stopped(self, container: str, tag: str, code: int | None) -> None:
+        """Raise EngineError where a script's container ended under it, the first time: its daemon was restarted. Or the
+        script ends the container itself, being root there: then it does so again."""
+        if tag not in self._stopped and self._has_stopped(container, code):
             self._stopped.add(tag)
             raise EngineError("A build's container was stopped in mid-build. Did the engine's daemon restart?")
+
+    def _has_stopped(self, container: str, code: int | None) -> bool:
+        """The engine may know it a moment later than the script has ended."""
+        for pause in (0.0, 0.2, 0.4, 0.8) if code in (None, KILLED) else (0.0,):
+            time.sleep(pause)
+            with self._engine.trouble("look at a build"):
+                if not self._engine.client.api.inspect_container(container)["State"]["Running"]:
+                    return True
+        return code is None
 
     def _judge(self, code: int | None, log: str, late: bool) -> BuildFailure:
         """A failed script is the script's fault, unless its log shows otherwise. Raises EngineError."""

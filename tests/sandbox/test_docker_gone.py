@@ -1,0 +1,137 @@
+"""A daemon that dies, or restarts, under a sandbox or a build: whatever comes of it, it is nobody's failure."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.daemon import Daemon
+from support.leftovers import left_at
+
+from runner.domain.errors import EngineError, EngineGone
+from runner.domain.task import Environment
+from runner.grading.verify import verify
+from runner.sandbox.base import BuildFailure, Image
+from runner.sandbox.docker import DockerBackend
+from runner.schema import Sandbox
+
+pytestmark = [
+    *(pytest.mark.docker, pytest.mark.live, pytest.mark.timeout(300)),
+    # The SDK leaves its socket open where nobody listens.
+    *(pytest.mark.filterwarnings(f"ignore:{text}") for text in ("unclosed <socket", "Exception ignored in. <socket")),
+]
+
+RIGHT = "from pathlib import Path\ndef test_it():\n    assert Path('/home/user/answer').read_text() == '42\\n'\n"
+
+
+@pytest.fixture
+def backend(daemon: Daemon, docker_settings: Sandbox, session_cache: Path) -> Iterator[DockerBackend]:
+    backend = DockerBackend(replace(docker_settings, address=daemon.address), session_cache, "gone")
+    yield backend
+    backend.close()
+    assert left_at(daemon) == []
+
+
+@pytest.fixture
+def image(backend: DockerBackend) -> Image:
+    built = backend.build(Environment(setup="true"), timeout=120)
+    assert isinstance(built, Image)
+    return built
+
+
+def restart(daemon: Daemon) -> None:
+    daemon.kill()
+    daemon.start()
+
+
+@contextmanager
+def soon(action: Callable[[], None]) -> Iterator[None]:
+    """Do it while the body is at work."""
+    timer = threading.Timer(1.5, action)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def test_a_command_that_was_running_is_an_error_of_an_engine_that_is_gone(
+    backend: DockerBackend, image: Image, daemon: Daemon
+) -> None:
+    with backend.start(image) as sandbox:
+        with soon(daemon.kill), pytest.raises(EngineGone, match="Is the daemon running") as caught:
+            sandbox.run("sleep 60", timeout=120)
+        assert not caught.value.answers()
+        daemon.start()
+        assert caught.value.answers()
+
+
+def test_a_shell_that_a_restart_ended_between_two_commands_is_not_opened_again(
+    backend: DockerBackend, image: Image, daemon: Daemon
+) -> None:
+    with backend.start(image) as sandbox:
+        sandbox.run("important=1; sleep 600 &", timeout=10)
+        restart(daemon)
+        with pytest.raises(EngineError):
+            sandbox.run("echo $important", timeout=10)
+
+
+def test_files_outlive_a_restart_and_are_graded(backend: DockerBackend, image: Image, daemon: Daemon) -> None:
+    with backend.start(image) as sandbox:
+        sandbox.run("echo 42 >answer", timeout=10)
+        restart(daemon)
+        assert verify(sandbox, backend.grader, RIGHT, timeout=30).reason == "passed"
+
+
+def test_a_test_that_was_running_is_no_failed_one(backend: DockerBackend, image: Image, daemon: Daemon) -> None:
+    with backend.start(image) as sandbox, soon(lambda: restart(daemon)), pytest.raises(EngineError):
+        verify(sandbox, backend.grader, "import time\ndef test_it():\n    time.sleep(30)\n", timeout=60)
+
+
+def test_services_that_a_restart_ended_are_not_missed_by_the_tests(
+    backend: DockerBackend, image: Image, daemon: Daemon
+) -> None:
+    with backend.start(image) as sandbox:
+        sandbox.run("python3 -m http.server 8000 >/dev/null 2>&1 &", timeout=10)
+        restart(daemon)
+        with pytest.raises(EngineError, match="stopped from outside"):
+            sandbox.quiesce(keep_ports=[8000])
+
+
+def test_a_setup_script_that_was_running_did_not_fail(backend: DockerBackend, daemon: Daemon) -> None:
+    slow = Environment(setup="sleep 4; echo built >/srv/mark")
+    with soon(lambda: restart(daemon)), pytest.raises(EngineError):
+        backend.build(slow, timeout=60)
+    assert isinstance(backend.build(slow, timeout=60), Image)
+
+
+def test_a_setup_script_that_ends_its_container_itself_has_failed(backend: DockerBackend) -> None:
+    suicidal = Environment(setup="kill 1; sleep 60")
+    with pytest.raises(EngineError, match="stopped in mid-build"):
+        backend.build(suicidal, timeout=60)
+    assert isinstance(backend.build(suicidal, timeout=60), BuildFailure)
+
+
+def test_a_dockerfile_that_was_being_built_did_not_fail(
+    backend: DockerBackend, daemon: Daemon, tmp_path: Path, docker_settings: Sandbox
+) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {docker_settings.base_image}\nRUN sleep 5\n")
+    with soon(lambda: restart(daemon)), pytest.raises(EngineError):
+        backend.build(Environment(context=tmp_path), timeout=60)
+    assert isinstance(backend.build(Environment(context=tmp_path), timeout=60), Image)
+    time.sleep(5)  # BuildKit leaves what it ran to itself
+
+
+def test_a_container_that_could_not_be_removed_goes_when_the_next_one_comes(
+    backend: DockerBackend, image: Image, daemon: Daemon
+) -> None:
+    with backend.start(image):
+        daemon.kill()
+    daemon.start()
+    listed = backend._engine.client.containers.list
+    (left,) = listed(all=True)
+    with backend.start(image):
+        assert left.id not in [container.id for container in listed(all=True)]
