@@ -4,10 +4,11 @@
 processes (Ray workers too), by the ``sitecustomize`` that the launcher puts on their path.
 """
 
+from runner.training.patches import figures, masking
 from runner.training.patches.hook import arm_hook
-from runner.training.patches.masking import AFTER
 
 
 def arm() -> None:
-    """Let masked episodes count for nothing; see ``masking``. Idempotent."""
-    arm_hook("masking", AFTER)
+    """Masked episodes count for nothing (``masking``), and figures are told to the runner (``figures``). Idempotent."""
+    arm_hook("masking", masking.AFTER)
+    arm_hook("figures", figures.AFTER)
