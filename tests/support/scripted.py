@@ -87,6 +87,19 @@ def answer(words: Words, tokens: list[int], finish: str, *, logprobs: int | None
     return SimpleNamespace(outputs=[output])
 
 
+class TurnEngine(ScriptedEngine):
+    """Says what the script says for the turn that the prompt has come to, so that an episode may begin again."""
+
+    def __init__(self, words: Words, script: Sequence[Reply], clock: Clock | None = None) -> None:
+        super().__init__(words, (), clock)
+        self._replies = list(script)
+
+    async def generate(self, prompt_token_ids: Sequence[int], sampling_params: Any) -> Any:
+        turn = self._words.decode(prompt_token_ids).count("<|im_start|>assistant") - 1
+        self._script.append(self._replies[turn])
+        return await super().generate(prompt_token_ids, sampling_params)
+
+
 class ScriptedClient:
     """What the filter's client says when a vLLM server with a window of ``context`` tokens answers it."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.faulty import ALWAYS, Faults, FaultyBackend
 from support.rollouts import DONE, WORDS, a_task, command, rollout, settings, solve
-from support.scripted import Reply, ScriptedEngine
+from support.scripted import Reply, TurnEngine
 
 from runner.schema import Agent, Sandbox
 from runner.store.jsonl import read_lines
@@ -26,7 +26,7 @@ NEVER_ENDS = "trap '' TERM INT HUP; while :; do sleep 0.1; done"
 FLOODS = "yes flood"
 
 
-class Flaky(ScriptedEngine):
+class Flaky(TurnEngine):
     """An engine that fails so many times before it works."""
 
     def __init__(self, script: list[Reply], failures: int) -> None:
@@ -103,10 +103,10 @@ def worker(tmp_path: Path, session_cache: Path, sandbox: Sandbox) -> Iterator[Wo
     worker.close()
 
 
-def engine(name: str) -> ScriptedEngine:
+def engine(name: str) -> TurnEngine:
     case = CASES[name]
     solution = [solve(name)] if case.solves else []
-    return Flaky([*case.script, *solution, DONE] * (RETRIES + 1), case.engine_failures)
+    return Flaky([*case.script, *solution, DONE], case.engine_failures)
 
 
 async def play_all(worker: Worker) -> dict[str, list[dict]]:
