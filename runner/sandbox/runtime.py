@@ -63,10 +63,10 @@ def ensure_runtime(cache: Path) -> Path:
 def python_argv(mount: Path) -> list[str]:
     """The start of a command line that runs the runtime mounted at ``mount``; ``-c`` or a script follows.
 
-    Naming the loader keeps the image's own loader and libraries out; ``-I -B -S`` keep out the environment, the
-    working directory and every site folder.
+    Naming the loader keeps the image's own loader, its libraries and its list of libraries out; ``-I -B -S`` keep out
+    the environment, the working directory and every site folder.
     """
-    loader = [f"{mount}/lib/loader", "--library-path", f"{mount}/lib"]
+    loader = [f"{mount}/lib/loader", "--inhibit-cache", "--library-path", f"{mount}/lib"]
     return [*loader, f"{mount}/bin/python3", "-I", "-B", "-S", "-X", "utf8"]
 
 

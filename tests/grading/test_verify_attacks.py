@@ -72,6 +72,14 @@ E
     "replacing system files": """echo 'import os; os._exit(0)' >/opt/endless-grader/site/pytest/__init__.py
         for p in /usr/bin/python3 /bin/bash /usr/bin/env; do cp /bin/true $p; done
         mount -t tmpfs t /opt/endless-grader; umount -l /opt/endless-grader; rm -rf /opt/endless-grader""",
+    "a forged grader, where the real one can be moved away": f"""mkdir fake; cat >fake/loader <<'E'
+#!/bin/bash
+nonce=$(head -c 200000 | grep -aoE '"nonce": "[0-9a-f]{{32}}"' | grep -oE '[0-9a-f]{{32}}')
+printf '\\n%sready\\n\\n%s%s\\n' $nonce $nonce '{FORGED}'
+E
+        chmod +x fake/loader
+        for d in opt run dev etc; do mv /$d /away-$d; done; mkdir -p /opt/endless-grader /run/endless /dev
+        cp -r fake /opt/endless-grader/lib; printf '[pytest]\\naddopts = --collect-only\\n' >/dev/null""",
 }
 INSTEAD = {
     "a daemon that repairs the answer once a test appears": """cat >w.py <<'E'

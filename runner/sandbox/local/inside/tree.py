@@ -35,7 +35,8 @@ EMPTY: tuple[str, ...] = (
 EMPTY += ("var/opt", "var/spool/cron", "dev/pts", "proc", "root", "run/endless", "home/user")
 WORLD = ("tmp", "var/tmp", "dev/shm")
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-HOME, GRADER = "home/user", "opt/endless-grader"
+PINNED = ("dev", "etc", "opt", "run")
+HOME, GRADER, PRELOAD = "home/user", "opt/endless-grader", "etc/ld.so.preload"
 SKELETON_DEPTH = 3
 """How deep below a system folder a build may add files (further below /etc and /usr/local)."""
 NOT_KEPT = ("dev", "proc", "sys", "run/endless", GRADER, "etc/hosts", "etc/hostname", "etc/resolv.conf")
@@ -196,6 +197,8 @@ class Tree:
 
     def _mount_rest(self) -> None:
         root = BASE / "root"
+        if self._settings["single"]:
+            self._pin(root)
         if self._grader >= 0:
             kernel.bind(f"/proc/self/fd/{self._grader}", str(root / GRADER), readonly=True)
         private = root / "run/endless"
@@ -211,6 +214,17 @@ class Tree:
         kernel.mount("proc", str(root / "proc"), "proc", _FLAGS | kernel.NOEXEC)
         if not self._settings["single"]:
             forbid_user_namespaces()
+
+    def _pin(self, root: Path) -> None:
+        """Where the agent owns what root owns, keep the grader and the devices in their places: mount points cannot be
+        moved or replaced, but folders that merely hold some can. And no library of the agent's is to be preloaded."""
+        for name in PINNED:
+            kernel.bind(str(root / name), str(root / name))
+        nothing = BASE / "nothing"
+        for file in (nothing, root / PRELOAD):
+            if not file.exists():
+                file.touch()
+        kernel.bind(str(nothing), str(root / PRELOAD), readonly=True)
 
 
 def _part(name: str, base: Path, left_out: Iterable[str]) -> layer.Part:
