@@ -74,7 +74,7 @@ def measure(client: DockerClient, arguments: argparse.Namespace, scratch: Path) 
     cache = Path(arguments.cache)
     cache.mkdir(parents=True, exist_ok=True)
     bridge = any(network.name == "bridge" for network in client.networks.list())
-    tools = _chosen(arguments.peers)
+    tools = _chosen(arguments.backends, arguments.peers)
     with_swe_rex = any(tool.driver == "swe_rex" for tool in tools)
     image = make_image(client, _base(cache, bridge), bridge=bridge, with_swe_rex=with_swe_rex)
     setup = {"image": image, "bridge": bridge, "scratch": str(scratch), "cache": str(cache)}
@@ -96,11 +96,16 @@ def measure(client: DockerClient, arguments: argparse.Namespace, scratch: Path) 
     }
 
 
-def _chosen(names: str | None) -> list[Tool]:
-    """Ours and the floor always; of the others those that are named by the start of their names."""
-    wanted = tuple(name.strip() for name in names.split(",") if name.strip()) if names is not None else ("",)
-    found = [tool for tool in TOOLS if not tool.requirement or (wanted and tool.name.startswith(wanted))]
-    return [tool for tool in found if not tool.is_ours or tool.backend == "docker" or probe_one(tool.backend).ok]
+def _chosen(backends: str, peers: str | None) -> list[Tool]:
+    """The SDK always; of ours those backends that work here; of the others those whose names begin so."""
+    named = None if peers is None else tuple(name.strip() for name in peers.split(",") if name.strip())
+
+    def wanted(tool: Tool) -> bool:
+        if tool.backend:
+            return tool.backend in backends.split(",") and probe_one(tool.backend).ok
+        return not tool.requirement or named is None or tool.name.startswith(named)
+
+    return [tool for tool in TOOLS if wanted(tool)]
 
 
 def _base(cache: Path, bridge: bool) -> str:
@@ -209,6 +214,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--peers", help="the starts of their names, with commas; empty: only ours and the SDK; default: all"
     )
+    parser.add_argument("--backends", default="docker,apptainer,local", help="of ours; default: all that work here")
     parser.add_argument("--concurrency", type=_numbers, default=[1, 8, 32], help="sandboxes at once")
     parser.add_argument(
         "--rounds", type=_numbers, default=[3, 2, 1], help="turns of each tool, one number per concurrency"

@@ -71,9 +71,13 @@ def test_a_small_benchmark_measures_ours_and_the_sdk_and_leaves_nothing(
     docker_address: str, session_cache: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "results.json"
-    words = ["--peers=", "--concurrency=1", "--rounds=1", "--seconds=0.1", f"--cache={session_cache}", f"--out={out}"]
+    size = ["--backends=docker", "--peers=", "--concurrency=1", "--rounds=1", "--seconds=0.1"]
     done = subprocess.run(
-        [sys.executable, str(HERE / "sandbox.py"), *words], capture_output=True, text=True, timeout=280, check=False
+        [sys.executable, str(HERE / "sandbox.py"), *size, f"--cache={session_cache}", f"--out={out}"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     records = {(record["tool"], record["do"]): record for record in json.loads(out.read_text())["records"]}
