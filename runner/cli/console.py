@@ -3,6 +3,7 @@
 import logging
 import time
 from collections import Counter
+from collections.abc import Mapping
 from types import TracebackType
 
 from rich.console import Console
@@ -14,6 +15,13 @@ from runner.domain.episode import Outcome
 PLAIN_SECONDS = 10.0
 """Without a terminal a line is written this often, and at the end."""
 
+_FIGURES = {
+    "sft/loss": "loss",
+    "ppo/reward": "reward",
+    "ppo/turns": "turns",
+    "ppo/response_length": "tokens",
+    "ppo/seconds_step": "seconds",
+}
 _STYLES = {Outcome.PASS: "green", Outcome.FAIL: "yellow", Outcome.INFRA: "red"}
 
 
@@ -58,6 +66,7 @@ class ConsoleWatcher:
         )
         self._task: TaskID | None = None
         self._counts: Counter[tuple[Outcome, str]] = Counter()
+        self._figures = ""
         self._total = self._done = 0
         self._next_line = 0.0
 
@@ -72,6 +81,7 @@ class ConsoleWatcher:
 
     def begin(self, phase: str, total: int, done: int) -> None:
         self._counts.clear()
+        self._figures = ""
         self._total, self._done = total, done
         self._next_line = time.monotonic() + PLAIN_SECONDS
         self._task = self._bar.add_task(phase, total=total, completed=done, counts="")
@@ -87,6 +97,17 @@ class ConsoleWatcher:
             self._next_line = time.monotonic() + PLAIN_SECONDS
             self._line(phase)
 
+    def figures(self, phase: str, step: int, metrics: Mapping[str, float]) -> None:
+        """One training step is one item; the bar shows its main figures."""
+        self._done = step
+        shown = (f"{name} {metrics[key]:.3g}" for key, name in _FIGURES.items() if key in metrics)
+        self._figures = f"step {step}  {'  '.join(shown)}"
+        if self._task is not None:
+            self._bar.update(self._task, completed=step, counts=self._figures)
+        if not self._screen.is_terminal and time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + PLAIN_SECONDS
+            self._line(phase)
+
     def end(self, phase: str) -> None:
         if self._task is not None:
             self._bar.remove_task(self._task)
@@ -98,7 +119,7 @@ class ConsoleWatcher:
         self._screen.print(f"{phase}: {self._done}/{self._total}  {self._text(markup=False)}".rstrip(), markup=False)
 
     def _text(self, *, markup: bool) -> str:
-        parts = []
+        parts = [self._figures] if self._figures else []
         for (outcome, label), count in sorted(self._counts.items(), key=lambda item: (item[0][0], -item[1])):
             text = f"{label} {count}"
             parts.append(f"[{_STYLES[outcome]}]{text}[/]" if markup else text)

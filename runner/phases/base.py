@@ -25,6 +25,9 @@ class Watcher(Protocol):
     def advance(self, phase: str, outcome: Outcome, label: str) -> None:
         """One more item ended; ``label`` is its reason ("kept", "near_duplicate", "turn_limit")."""
 
+    def figures(self, phase: str, step: int, metrics: Mapping[str, float]) -> None:
+        """A training step's figures (``ppo/reward``), each step once and in order."""
+
     def end(self, phase: str) -> None:
         """The phase is over."""
 
@@ -66,6 +69,10 @@ class Context:
     watcher: Watcher
     stop: Event
     """Set on an interrupt: start nothing new."""
+    cache: Path
+    """For what is made once on a machine."""
+    run_label: str
+    """The run's name, which marks what it leaves in a container engine."""
 
 
 class Phase(Protocol):

@@ -9,6 +9,8 @@ PHASES = {
     "generate": "runner.phases.generate.phase:GeneratePhase",
     "filter": "runner.phases.filter.phase:FilterPhase",
     "dataset": "runner.phases.dataset.phase:DatasetPhase",
+    "sft": "runner.phases.sft.phase:SftPhase",
+    "ppo": "runner.phases.ppo.phase:PpoPhase",
 }
 OPTIONAL = ("sft", "ppo")
 """Phases that run only where the recipe has a section of their name."""

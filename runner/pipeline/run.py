@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,6 +154,8 @@ class _Run:
             resources=self._resources,
             watcher=self._watcher,
             stop=self._stop,
+            cache=self._outputs.cache,
+            run_label=self._folder.path.name,
         )
         began = time.monotonic()
         try:
@@ -204,6 +206,10 @@ class _Watchers:
         self._console.advance(phase, outcome, label)
         metrics = {f"{phase}/progress/{name}": count for name, count in self._counts.items()}
         self._tracker.progress(phase, metrics, step=int(self._counts["ended"]))
+
+    def figures(self, phase: str, step: int, metrics: Mapping[str, float]) -> None:
+        self._console.figures(phase, step, metrics)
+        self._tracker.curve(phase, step, metrics)
 
     def end(self, phase: str) -> None:
         self._console.end(phase)

@@ -48,6 +48,18 @@ class DatasetRef:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelRef:
+    """A trained model, for MLflow's registry: by reference, its weights stay where they are."""
+
+    name: str
+    """``endless-<recipe>-<phase>``."""
+    path: Path
+    """A folder in the Hugging Face format."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Its lineage: recipe, dataset fingerprint, what it was trained from."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PhaseReport:
     """What is worth comparing about a finished phase."""
 
@@ -64,6 +76,9 @@ class PhaseReport:
     """A sample, to become traces."""
     datasets: Sequence[DatasetRef] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
+    curves: Sequence[tuple[int, Mapping[str, float]]] = ()
+    """Training steps in order, each with its metrics."""
+    model: ModelRef | None = None
 
 
 class Tracker(Protocol):
@@ -74,6 +89,9 @@ class Tracker(Protocol):
 
     def progress(self, phase: str, metrics: Mapping[str, float], step: int) -> None:
         """Counts of a running phase, at most every few seconds."""
+
+    def curve(self, phase: str, step: int, metrics: Mapping[str, float]) -> None:
+        """One step of a training that is under way. None is dropped; a step that is there already is not repeated."""
 
     def publish(self, report: PhaseReport) -> None:
         """Log a finished phase as a child run. Publishing twice changes nothing."""
@@ -88,6 +106,8 @@ class NullTracker:
     def begin(self, run: RunInfo) -> None: ...
 
     def progress(self, phase: str, metrics: Mapping[str, float], step: int) -> None: ...
+
+    def curve(self, phase: str, step: int, metrics: Mapping[str, float]) -> None: ...
 
     def publish(self, report: PhaseReport) -> None: ...
 

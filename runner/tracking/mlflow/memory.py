@@ -24,6 +24,8 @@ class PhaseMemory:
     published: bool = False
     step: int = 0
     """The last step of its progress metrics, which must not run backwards after a resume."""
+    curve: int = 0
+    """The last training step whose figures are there."""
 
 
 @dataclass(kw_only=True)

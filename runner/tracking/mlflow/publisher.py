@@ -1,7 +1,7 @@
 """Writes one run to one store. Lives in the writer thread and raises freely: ``tracker`` turns that into a warning."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +10,15 @@ from runner.tracking.base import PhaseReport, RunInfo
 from runner.tracking.mlflow import runs as names
 from runner.tracking.mlflow import traces
 from runner.tracking.mlflow.memory import Memory, PhaseMemory
+from runner.tracking.mlflow.models import register
 from runner.tracking.mlflow.params import clip, flatten
 from runner.tracking.mlflow.runs import Runs
 from runner.tracking.mlflow.secrets import Secrets
 from runner.tracking.mlflow.summary import describe
 from runner.tracking.mlflow.tables import TABLES_TAG, dataset_input, metric_list, table_json, tables_tag
 
+_BATCH = 1000
+"""Metrics that MLflow takes at once."""
 _TAG_LIMIT = 8000
 """Characters of one tag's value in MLflow's stores."""
 
@@ -131,6 +134,16 @@ class Publisher:
         self.runs.client.log_batch(child.run_id, metrics=metric_list(metrics, child.step, _now()))
         self.memory.save()
 
+    def curve(self, phase: str, points: Sequence[tuple[int, Mapping[str, float]]]) -> None:
+        """Training steps on the phase's child run, those that are not there yet."""
+        child = self._child(phase)
+        now = _now()
+        rows = [metric for step, figures in points if step > child.curve for metric in metric_list(figures, step, now)]
+        for start in range(0, len(rows), _BATCH):
+            self.runs.client.log_batch(child.run_id, metrics=rows[start : start + _BATCH])
+        child.curve = max([child.curve, *(step for step, _ in points)])
+        self.memory.save()
+
     def _child(self, phase: str, seconds: float = 0.0) -> PhaseMemory:
         """The phase's unfinished child run; a new one when there is none, or when it belongs to earlier results."""
         known = self.memory.store.phases.get(phase)
@@ -149,7 +162,10 @@ class Publisher:
             return
         child = self._child(report.phase, report.metrics.get(f"{report.phase}/seconds", 0.0))
         self._log_content(report, child)
+        self.curve(report.phase, report.curves)
         self._log_metrics(report, child)
+        if report.model is not None:
+            register(self.runs.client, report.model, child.run_id, self._clean_tags(report.model.tags))
         self._log_traces(report, child)
         self.runs.set_status(child.run_id, "FINISHED")
         self._set_tags(child.run_id, {names.FINGERPRINT: report.fingerprint})

@@ -62,6 +62,13 @@ class MlflowTracker:
         metrics = dict(metrics)
         self._submit(f"log the progress of {phase}", lambda: publisher.progress(phase, metrics, step))
 
+    def curve(self, phase: str, step: int, metrics: Mapping[str, float]) -> None:
+        """One training step; unlike progress, none is dropped."""
+        publisher = self._publisher
+        if publisher is not None and not publisher.finished(phase):
+            points = [(step, dict(metrics))]
+            self._submit(f"log step {step} of {phase}", lambda: publisher.curve(phase, points))
+
     def publish(self, report: PhaseReport) -> None:
         """A finished phase; nothing when this store has it already."""
         publisher = self._publisher

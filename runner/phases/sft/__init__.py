@@ -1,0 +1,1 @@
+"""The sft phase: passing episodes become a policy that speaks the agent's protocol."""
