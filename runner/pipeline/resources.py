@@ -116,7 +116,7 @@ class RunResources:
 
 
 def check_requirements(config: Config, phases: list[str]) -> None:
-    """Refuse a recipe whose keys, prices, recordings or trainer are absent, before anything is paid. Raises UserError."""
+    """Refuse a recipe that lacks keys, prices, recordings or its trainer, before anything is paid. Raises UserError."""
     for phase in phases:
         role = ROLES.get(phase)
         if role:
