@@ -387,7 +387,7 @@ def test_an_engine_that_goes_away_in_mid_run_is_nobodys_failure(
     place = Workplace(tmp_path / "work", (*words, f"sandbox.address=unix://{socket_path}"))
     engine = docker_address.removeprefix("unix://")
     with quickstart_server(latency=0.1) as server:
-        more = [*SMALL, *live_overrides(server.openai_url), "executor.backoff_seconds=0.2"]
+        more = [*SMALL, *live_overrides(server.openai_url), "executor.backoff_seconds=0.2", "executor.engine_seconds=2"]
         with cable(socket_path, engine) as laid, started(place, *more) as process:
             wait_until(lambda: lines_in(place, file) >= 1, process)
             laid.cut()

@@ -102,35 +102,48 @@ def hanging_solver() -> Iterator[tuple[Loopback, list[bytes]]]:
 def test_a_run_whose_terminal_closes_ends_well_and_can_be_gone_on_with(workplace: Workplace) -> None:
     with quickstart_server(latency=0.1) as server, adopting() as family:
         words = [*FEW, *live_overrides(server.openai_url)]
-        with in_terminal(workplace, "run", "quickstart", *workplace.sandbox, *words) as (process, read):
-            wait_until(lambda: bool(read()) and lines_in(workplace, "episodes.jsonl") >= 1, process)
-        assert process.wait(60) == 128 + signal.SIGHUP
+        with in_terminal(workplace, "run", "quickstart", *workplace.sandbox, *words) as terminal:
+            wait_until(lambda: terminal.read() and lines_in(workplace, "episodes.jsonl") >= 1, terminal.process)
+            terminal.close()
+            assert terminal.process.wait(60) == 128 + signal.SIGHUP
         assert family.left() == []
         assert containers_of(workplace) == []
         assert "going on after" in workplace.run("quickstart", *words)
 
 
-@contextmanager
-def in_terminal(place: Workplace, *words: str) -> Iterator[tuple["subprocess.Popen[str]", Callable[[], bool]]]:
-    """A command in a terminal of its own, which closes at the end; and a way to read what is on it."""
-    ours, theirs = pty.openpty()
-    place.folder.mkdir(parents=True, exist_ok=True)
-    argv = ["setsid", "--ctty", sys.executable, "-m", "runner.cli", *words]
-    environment = {**os.environ, **place.environment, "TERM": "xterm"}
-    process = subprocess.Popen(
-        argv, cwd=place.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, text=True
-    )
-    os.close(theirs)
+class Terminal:
+    """One that a command runs in."""
 
-    def read() -> bool:
-        while select.select([ours], [], [], 0.0)[0]:
-            os.read(ours, 1 << 16)
+    def __init__(self, place: Workplace, *words: str) -> None:
+        self._ours, theirs = pty.openpty()
+        place.folder.mkdir(parents=True, exist_ok=True)
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", sys.executable, "-m", "runner.cli", *words],
+            **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
+            cwd=place.folder,
+            env={**os.environ, **place.environment, "TERM": "xterm"},
+            text=True,
+        )
+        os.close(theirs)
+
+    def read(self) -> bool:
+        """Take what is on it."""
+        while select.select([self._ours], [], [], 0.0)[0]:
+            os.read(self._ours, 1 << 16)
         return True
 
+    def close(self) -> None:
+        os.close(self._ours)
+
+
+@contextmanager
+def in_terminal(place: Workplace, *words: str) -> Iterator[Terminal]:
+    terminal = Terminal(place, *words)
     try:
-        yield process, read
+        yield terminal
     finally:
-        os.close(ours)
+        terminal.process.kill()
+        terminal.process.wait()
 
 
 def test_nohup_keeps_a_run_going(tmp_path: Path) -> None:

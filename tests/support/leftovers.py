@@ -12,6 +12,8 @@ import psutil
 from support.daemon import Daemon
 from support.endless import Workplace
 
+from runner.sandbox.docker.containers import OWNER, RUN, is_orphan
+
 SECONDS = 20.0
 """How long the kernel, or an engine, may take to end what it was told to end."""
 _PR_SET_CHILD_SUBREAPER = 36
@@ -97,18 +99,17 @@ def half_made(place: Workplace) -> list[str]:
 
 
 def containers_of(place: Workplace, run: str = "") -> list[str]:
-    """The containers of the workplace's only run, or of the one named; none where it does not use an engine."""
+    """The containers of the workplace's only run, or of the one named, whose process has ended; none where it does not
+    use an engine."""
     address = next((word.partition("=")[2] for word in place.sandbox if word.startswith("sandbox.address=")), None)
     if address is None:
         return []
     import docker
 
     run = run or next((place.folder / "outputs" / "runs").iterdir()).name
-    client = docker.DockerClient(base_url=address)
-    try:
-        return [c.name for c in client.containers.list(all=True, filters={"label": f"endless.run={run}"})]
-    finally:
-        client.close()
+    with contextlib.closing(docker.DockerClient(base_url=address)) as client:
+        found = client.containers.list(all=True, filters={"label": f"{RUN}={run}"})
+        return [container.name for container in found if is_orphan(container.labels.get(OWNER, ""))]
 
 
 def left_at(daemon: Daemon) -> list[str]:
