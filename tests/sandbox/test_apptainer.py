@@ -5,16 +5,15 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import abandon_apptainer
+from support.abandon import abandoned, argv, environment
+from support.processes import new_mark, processes_with, until
 
 from runner.domain.errors import EngineError, MissingRequirement
 from runner.domain.task import Environment
@@ -22,7 +21,7 @@ from runner.grading.verify import verify
 from runner.sandbox.apptainer import ApptainerBackend
 from runner.sandbox.apptainer.base import origin
 from runner.sandbox.apptainer.machine import REMOVE, output_inside, remove
-from runner.sandbox.base import BuildFailure, Image, Role, Sandbox
+from runner.sandbox.base import Image, Role, Sandbox
 from runner.schema import Sandbox as Settings
 
 pytestmark = [pytest.mark.apptainer, pytest.mark.live]
@@ -44,26 +43,6 @@ def built(backend: ApptainerBackend, setup: str = "true", start: str = "") -> Im
 
 def said(sandbox: Sandbox, command: str) -> str:
     return sandbox.run(command, timeout=20).output.decode("utf-8", "replace").strip()
-
-
-def processes_with(mark: str) -> list[str]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in process.read_bytes():
-                found.append(process.parent.name)
-        except OSError:
-            continue
-    return found
-
-
-def until(condition: Callable[[], bool], seconds: float = 15) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 # The base image
@@ -129,18 +108,14 @@ def test_the_build_of_a_base_ends_with_a_killed_owner(
     if not Path(apptainer_settings.base_image).exists():
         pytest.skip("the base image comes from a registry here")
     (link := apptainer_cache / "link.tar").symlink_to(apptainer_settings.base_image)
-    command = [sys.executable, str(Path(abandon_apptainer.__file__)), str(apptainer_cache), str(link), "none"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=_with_our_code()) as owner:
+    command = argv(replace(apptainer_settings, base_image=str(link)), apptainer_cache, "abandoned", "none")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as owner:
         assert until(lambda: bool(processes_with(f"from={link}")))
         owner.kill()
     assert until(lambda: not processes_with(f"from={link}"))
     backend = ApptainerBackend(apptainer_settings, apptainer_cache, "tests")
     assert backend.reap() == 0
     assert not list((apptainer_cache / "apptainer" / "base").glob("*.partial"))
-
-
-def _with_our_code() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])}
 
 
 def test_half_made_bases_of_dead_processes_are_reaped(
@@ -223,15 +198,6 @@ def test_what_a_setup_script_does_is_there_with_its_owners(apptainer_backend: Ap
         assert said(sandbox, "stat -c '%u:%g %a' /srv/a") == "33:44 4750"
 
 
-def test_a_failing_or_hanging_setup_script_is_its_own_fault(apptainer_backend: ApptainerBackend) -> None:
-    failed = apptainer_backend.build(Environment(setup="echo before; exit 7"), timeout=20)
-    assert failed == BuildFailure(log="before\n(exit code 7)")
-    mark = f"7{secrets.randbelow(10**9)}"
-    hung = apptainer_backend.build(Environment(setup=f"echo begun; setsid sleep {mark} & sleep {mark}"), timeout=1)
-    assert hung == BuildFailure(log="begun\n", timed_out=True)
-    assert until(lambda: not processes_with(mark))
-
-
 @pytest.mark.parametrize(("network", "there"), [("none", False), (None, True)])
 def test_builds_have_the_network_that_the_recipe_says(
     apptainer_settings: Settings, apptainer_cache: Path, network: str | None, there: bool
@@ -245,26 +211,7 @@ def test_builds_have_the_network_that_the_recipe_says(
         backend.close()
 
 
-def test_a_service_survives_until_the_agent_is_done(apptainer_backend: ApptainerBackend) -> None:
-    image = built(apptainer_backend, start="mkdir -p www; echo served >www/x; cd www; python3 -m http.server 8000 &")
-    get = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://localhost:8000/x\").read())'"
-    with apptainer_backend.start(image) as sandbox:
-        assert until(lambda: "served" in said(sandbox, get))
-        sandbox.quiesce()
-        assert "refused" in said(sandbox, get)
-
-
 # What the agent is
-
-
-def test_the_agent_is_an_ordinary_user_without_rights(sandbox: Sandbox) -> None:
-    assert said(sandbox, "id -un; id -u; id -g; pwd") == "user\n1000\n1000\n/home/user"
-    status = said(sandbox, "cat /proc/self/status")
-    for line in ("CapPrm", "CapEff", "CapInh", "CapAmb", "CapBnd"):
-        assert f"{line}:\t0000000000000000" in status
-    assert "NoNewPrivs:\t1" in status
-    for forbidden in ("unshare -Ur true", "mount -t tmpfs none /tmp", "touch /usr/bin/x /opt/endless-grader/x"):
-        assert sandbox.run(forbidden, timeout=10).exit_code != 0, forbidden
 
 
 def test_the_agents_user_is_not_the_graders_outside_either(
@@ -272,7 +219,7 @@ def test_the_agents_user_is_not_the_graders_outside_either(
 ) -> None:
     if apptainer_backend._identity.single:
         pytest.skip("this user has no other users")
-    mark = f"8{secrets.randbelow(10**9)}"
+    mark = new_mark()
     said(sandbox, f"sleep {mark} &")
     assert until(lambda: bool(processes_with(mark)))
     owners = {Path("/proc", pid).stat().st_uid for pid in processes_with(mark)}
@@ -324,15 +271,9 @@ def test_many_sandboxes_start_at_once(apptainer_settings: Settings, apptainer_ca
 def test_a_killed_owner_leaves_no_process_no_mount_and_no_file(
     apptainer_settings: Settings, apptainer_cache: Path, apptainer_image: Image
 ) -> None:
-    mark = f"5{secrets.randbelow(10**9)}"
-    script = str(Path(abandon_apptainer.__file__))
-    command = [sys.executable, script, str(apptainer_cache), apptainer_settings.base_image, mark]
-    before = _traces(apptainer_cache)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=_with_our_code()) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == b"started\n"
+    mark, before = new_mark(), _traces(apptainer_cache)
+    with abandoned(apptainer_settings, apptainer_cache, "abandoned", mark):
         assert until(lambda: len(processes_with(mark)) >= 3)
-        owner.kill()
     assert until(lambda: not processes_with(mark))
     assert until(lambda: _traces(apptainer_cache) == before)
 

@@ -1,10 +1,7 @@
 """Images, volumes and containers of a shared engine: only this test's own are listed, and only they are removed."""
 
-import os
 import secrets
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,6 +9,8 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from support.abandon import abandoned
+from support.processes import new_mark
 
 from runner.domain.errors import EngineError
 from runner.domain.task import Environment
@@ -31,7 +30,6 @@ from runner.sandbox.trim import Trimmer
 from runner.schema import Executor, Sandbox
 
 pytestmark = [pytest.mark.docker, pytest.mark.live]
-ABANDON = Path(__file__).parents[1] / "support" / "abandon.py"
 MB = 1_000_000
 
 
@@ -130,12 +128,8 @@ def test_what_has_a_container_or_a_live_run_is_held(place: Place) -> None:
 def test_containers_of_dead_runs_are_listed_and_removed(
     place: Place, docker_settings: Sandbox, session_cache: Path
 ) -> None:
-    script = ABANDON.read_text().replace('"abandoned"', f'"{place.label}"')
-    argv = [sys.executable, "-c", script, str(docker_settings.address), str(session_cache)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen([*argv, place.build("true").reference], stdout=subprocess.PIPE, env=environment) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == b"started\n"
+    setup = place.build("true").environment.setup
+    with abandoned(docker_settings, session_cache, place.label, new_mark(), setup) as owner:
         assert place.things("containers of dead runs") == []
         owner.kill()
     (orphan,) = place.things("containers of dead runs")

@@ -1,20 +1,16 @@
 """Sandboxes of this machine's own programs: what they hide, what they keep, and that they leave nothing behind."""
 
-import hashlib
 import os
 import secrets
 import signal
 import subprocess
-import sys
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import abandon_local
+from support.abandon import abandoned
+from support.processes import new_mark, processes_with, until
 
 from runner.domain.errors import EngineError, MissingRequirement
 from runner.domain.task import Environment
@@ -38,12 +34,6 @@ def built(backend: LocalBackend, setup: str = "", start: str = "") -> Image:
     return image
 
 
-def failure(backend: LocalBackend, setup: str = "", start: str = "", timeout: float = 60) -> BuildFailure:
-    image = backend.build(Environment(setup=setup, start=start), timeout=timeout)
-    assert isinstance(image, BuildFailure), image
-    return image
-
-
 def said(sandbox: Sandbox, command: str, timeout: float = 20) -> str:
     return sandbox.run(command, timeout=timeout).output.decode("utf-8", "replace").strip()
 
@@ -56,26 +46,6 @@ def as_root(sandbox: Sandbox, script: str) -> str:
 
 def one_user(backend: LocalBackend) -> bool:
     return backend._identity.single
-
-
-def processes_with(mark: str) -> list[str]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in process.read_bytes():
-                found.append(process.parent.name)
-        except OSError:
-            continue
-    return found
-
-
-def until(condition: object, seconds: float = 10) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():  # type: ignore[operator]
-            return True
-        time.sleep(0.02)
-    return False
 
 
 # What the agent is, and what it sees
@@ -92,16 +62,6 @@ def test_the_probe_names_what_is_not_enforced(local_backend: LocalBackend) -> No
 def test_the_remedy_names_two_ways() -> None:
     assert "user namespaces" in remedy()
     assert "sandbox=docker" in remedy()
-
-
-def test_the_agent_is_an_ordinary_user_without_rights(sandbox: Sandbox) -> None:
-    assert said(sandbox, "id -un; id -u; id -g; pwd") == "user\n1000\n1000\n/home/user"
-    status = said(sandbox, "cat /proc/self/status")
-    for line in ("CapPrm", "CapEff", "CapInh", "CapAmb", "CapBnd"):
-        assert f"{line}:\t0000000000000000" in status
-    assert "NoNewPrivs:\t1" in status
-    assert sandbox.run("unshare -Ur true", timeout=10).exit_code != 0
-    assert sandbox.run("mount -t tmpfs none /tmp", timeout=10).exit_code != 0
 
 
 def test_no_descriptor_of_ours_reaches_the_agent(sandbox: Sandbox) -> None:
@@ -131,14 +91,6 @@ def test_nothing_of_the_users_own_is_visible(
         hunted = f"env; cat /proc/*/environ; grep -rs {secret} /tmp /run /var /home /etc/passwd /proc/*/cmdline"
         assert secret not in said(sandbox, hunted).replace(f"grep\0-rs\0{secret}", "")
         assert secret not in as_root(sandbox, "env; cat /proc/*/environ; true")
-
-
-def test_there_is_no_network_but_itself(sandbox: Sandbox) -> None:
-    assert said(sandbox, "ls /proc/sys/net/ipv4/conf") == "all\ndefault\nlo"
-    serve = "python3 -m http.server 8123 >/dev/null 2>&1 &"
-    get = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://localhost:8123\").status)'"
-    said(sandbox, serve)
-    assert until(lambda: said(sandbox, get).endswith("200"))
 
 
 def test_system_folders_cannot_be_changed_by_the_agent(sandbox: Sandbox) -> None:
@@ -213,40 +165,10 @@ def test_changing_owners_does_not_fail_where_there_is_one_user(local_backend: Lo
         assert said(sandbox, "stat -c %U a; echo x >a; cat a") == "user\nx"
 
 
-def test_a_failing_setup_script_is_its_own_fault(local_backend: LocalBackend) -> None:
-    failed = failure(local_backend, "echo before; echo oops >&2; exit 7")
-    assert not failed.timed_out
-    assert failed.log == "before\noops\n(exit code 7)"
-
-
-def test_a_setup_script_that_hangs_is_stopped(local_backend: LocalBackend) -> None:
-    mark = f"7{secrets.randbelow(10**9)}"
-    failed = failure(local_backend, f"echo begun; setsid sleep {mark} & sleep {mark}", timeout=1)
-    assert (failed.timed_out, failed.log) == (True, "begun\n")
-    assert until(lambda: not processes_with(mark))
-
-
-def test_a_long_log_keeps_its_end(local_backend: LocalBackend) -> None:
-    failed = failure(local_backend, "seq 200000; false")
-    assert failed.log.endswith("200000\n(exit code 1)")
-    assert len(failed.log) < 25_000
-
-
 def test_a_build_has_no_network(local_backend: LocalBackend) -> None:
-    failed = failure(local_backend, "ls /proc/sys/net/ipv4/conf; exit 1")
+    failed = local_backend.build(Environment(setup="ls /proc/sys/net/ipv4/conf; exit 1"), timeout=60)
+    assert isinstance(failed, BuildFailure)
     assert failed.log.split()[:3] == ["all", "default", "lo"]
-
-
-def test_build_variables_are_handed_on_but_not_kept(
-    local_ok: str, session_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BUILD_PROXY", "http://proxy")
-    backend = LocalBackend(Settings(build_env=["BUILD_PROXY", "NOT_SET"]), session_cache, "tests")
-    try:
-        with backend.start(built(backend, "echo $BUILD_PROXY >/srv/seen")) as sandbox:
-            assert said(sandbox, "cat /srv/seen; echo [$BUILD_PROXY]") == "http://proxy\n[]"
-    finally:
-        backend.close()
 
 
 def test_an_image_is_built_once_and_forgotten_on_request(local_backend: LocalBackend) -> None:
@@ -267,41 +189,7 @@ def test_an_imported_docker_context_needs_docker(local_backend: LocalBackend, tm
 # Services
 
 
-def test_a_start_script_runs_as_the_agent_before_its_shell(local_backend: LocalBackend) -> None:
-    start = "id -un >who; python3 -m http.server 8124 --directory /home/user >/dev/null 2>&1 &"
-    get = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://localhost:8124/who\").read().decode())'"
-    with local_backend.start(built(local_backend, "", start)) as sandbox:
-        assert until(lambda: said(sandbox, get).strip() == "user")
-        sandbox.quiesce()
-        assert "refused" in said(sandbox, get)
-
-
-def test_a_failing_start_script_is_a_build_failure_each_time(local_backend: LocalBackend) -> None:
-    for _ in range(2):
-        assert failure(local_backend, "", "echo sorry; exit 3").log == "sorry\nstart.sh ended with exit code 3"
-
-
 # Ending the agent's processes
-
-
-def test_quiescing_ends_every_process_and_keeps_the_files(sandbox: Sandbox) -> None:
-    mark = f"8{secrets.randbelow(10**9)}"
-    said(sandbox, f"echo kept >f; (trap '' TERM HUP; exec sleep {mark}) & setsid sleep {mark} & disown -a")
-    assert until(lambda: len(processes_with(mark)) >= 2)
-    sandbox.quiesce()
-    assert not processes_with(mark)
-    assert as_root(sandbox, "cat /home/user/f") == "kept"
-    sandbox.quiesce()
-    assert said(sandbox, "cat f; pwd") == "kept\n/home/user"
-
-
-def test_a_fork_bomb_is_contained(sandbox: Sandbox) -> None:
-    sandbox.run("bomb() { bomb | bomb & }; bomb", timeout=2)
-    began = time.monotonic()
-    assert "still there" in said(sandbox, "echo still there", timeout=20).splitlines()
-    sandbox.quiesce()
-    assert as_root(sandbox, "echo fine") == "fine"
-    assert time.monotonic() - began < 30
 
 
 def test_a_full_disk_is_the_sandboxs_own(local_backend: LocalBackend, local_image: Image) -> None:
@@ -315,34 +203,7 @@ def test_a_full_disk_is_the_sandboxs_own(local_backend: LocalBackend, local_imag
         assert as_root(full, "echo x >/run/endless/x; cat /run/endless/x") == "x"
 
 
-def test_one_process_cannot_take_all_memory(sandbox: Sandbox) -> None:
-    assert "MemoryError" in said(sandbox, "python3 -c 'x = bytearray(3 << 30)'")
-
-
 # Programs beside the shell
-
-
-def test_a_program_gets_its_input_and_an_empty_environment(sandbox: Sandbox) -> None:
-    data = secrets.token_bytes(300_000)
-    result = sandbox.exec(["/usr/bin/sha256sum"], role=Role.ROOT, timeout=20, stdin=data)
-    assert result.output.split()[0].decode() == hashlib.sha256(data).hexdigest()
-    assert as_root(sandbox, "env | cut -d= -f1 | sort").split() in (["PATH", "PWD"], ["OLDPWD", "PATH", "PWD"])
-    result = sandbox.exec(["pwd"], role=Role.AGENT, timeout=20, cwd="/usr/lib")
-    assert (result.output, result.exit_code) == (b"/usr/lib\n", 0)
-    assert sandbox.exec(["id", "-u"], role=Role.AGENT, timeout=20).output == b"1000\n"
-    assert sandbox.exec(["/bin/sh", "-c", "kill -9 $$"], role=Role.ROOT, timeout=20).exit_code == 137
-
-
-@pytest.mark.parametrize("role", list(Role))
-def test_a_program_that_overruns_ends_with_all_it_started(sandbox: Sandbox, role: Role) -> None:
-    mark = f"9{secrets.randbelow(10**9)}"
-    script = f"setsid sleep {mark} & echo begun; sleep {mark}"
-    result = sandbox.exec(["/bin/bash", "-c", script], role=role, timeout=1)
-    assert (result.timed_out, result.exit_code, result.output) == (True, None, b"begun\n")
-    assert not processes_with(mark)
-    flood = sandbox.exec(["yes"], role=role, timeout=20)
-    assert (flood.truncated, flood.exit_code, len(flood.output)) == (True, None, 200_000)
-    assert said(sandbox, "echo on we go") == "on we go"
 
 
 def test_a_program_as_root_does_not_wait_for_what_it_leaves_behind(sandbox: Sandbox) -> None:
@@ -353,26 +214,13 @@ def test_a_program_as_root_does_not_wait_for_what_it_leaves_behind(sandbox: Sand
     assert not processes_with(mark)
 
 
-def test_a_program_that_does_not_exist_is_trouble(sandbox: Sandbox) -> None:
-    for role in Role:
-        with pytest.raises(EngineError, match="/no/such"):
-            sandbox.exec(["/no/such"], role=role, timeout=20)
-    assert said(sandbox, "echo alive") == "alive"
-
-
 # Nothing is left behind
 
 
 def test_a_killed_owner_leaves_no_process_and_no_mount(local_ok: str, session_cache: Path) -> None:
-    mark = f"5{secrets.randbelow(10**9)}"
-    command = [sys.executable, str(Path(abandon_local.__file__)), str(session_cache), mark]
-    path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
-    mounts = Path("/proc/self/mountinfo").read_text()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == b"started\n"
+    mark, mounts = new_mark(), Path("/proc/self/mountinfo").read_text()
+    with abandoned(Settings(backend="local"), session_cache, "abandoned", mark) as owner:
         assert until(lambda: len(processes_with(mark)) >= 3)
-        owner.kill()
     assert until(lambda: not processes_with(mark))
     assert until(lambda: not [pid for pid in processes_with("local.inside.nursery") if _parent(pid) == owner.pid])
     assert Path("/proc/self/mountinfo").read_text() == mounts
@@ -383,21 +231,6 @@ def _parent(pid: str) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return -1
-
-
-def test_closing_the_backend_ends_its_sandboxes(local_ok: str, session_cache: Path) -> None:
-    mark = f"4{secrets.randbelow(10**9)}"
-    backend = LocalBackend(Settings(), session_cache, "tests")
-    with backend.start(built(backend)) as sandbox:
-        said(sandbox, f"sleep {mark} &")
-        assert until(lambda: bool(processes_with(mark)))
-        closer = threading.Thread(target=backend.close)
-        closer.start()
-        with pytest.raises(EngineError):
-            sandbox.run("sleep 20", timeout=30)
-        closer.join()
-        assert until(lambda: not processes_with(mark))
-    backend.close()
 
 
 def test_the_process_that_starts_sandboxes_may_die(local_ok: str, session_cache: Path) -> None:
@@ -414,23 +247,6 @@ def test_the_process_that_starts_sandboxes_may_die(local_ok: str, session_cache:
                 assert said(another, "echo new") == "new"
     finally:
         backend.close()
-
-
-def test_many_sandboxes_start_at_once(local_ok: str, session_cache: Path) -> None:
-    backend = LocalBackend(Settings(concurrency=16), session_cache, "tests")
-    image = built(backend)
-
-    def one(number: int) -> str:
-        with backend.start(image) as sandbox:
-            said(sandbox, f"echo {number} >mine")
-            return said(sandbox, "cat mine; cat /tmp/* 2>/dev/null")
-
-    try:
-        with ThreadPoolExecutor(16) as pool:
-            assert list(pool.map(one, range(32))) == [str(number) for number in range(32)]
-    finally:
-        backend.close()
-    assert len(list(Path("/proc/self/fd").iterdir())) < 200
 
 
 def test_reaping_removes_layers_of_dead_writers_only(local_backend: LocalBackend, session_cache: Path) -> None:
