@@ -54,6 +54,8 @@ SETTLE_SECONDS = 20.0
 def main() -> None:
     arguments = _arguments()
     os.environ["DOCKER_HOST"] = find_address()
+    if not (found := probe_one("docker")).ok:
+        sys.exit(f"The benchmark needs a container engine. {found.detail} {found.remedy}")
     client = docker.from_env(timeout=300)
     try:
         with tempfile.TemporaryDirectory(prefix="endless-benchmark-") as scratch:
@@ -147,7 +149,10 @@ def _drivers(
 
 
 def _unpacked(client: DockerClient, setup: dict[str, Any]) -> str:
-    """The image as a file, for Apptainer."""
+    """The image as a file, for Apptainer; and a place for it to work in, even where it runs as another user."""
+    for place in ("", "apptainer", "apptainer/base"):
+        Path(setup["cache"], place).mkdir(exist_ok=True)
+        Path(setup["cache"], place).chmod(0o777)
     path = Path(setup["cache"], setup["image"].replace(":", "-") + ".tar")
     if not path.exists():
         with path.with_suffix(".partial").open("wb") as file:
