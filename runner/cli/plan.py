@@ -35,10 +35,8 @@ def _training(screen: Console, config: Config, steps: list[Step], store: Store) 
         return
     from runner.cli.plan_training import print_training
     from runner.pipeline.training_data import training_counts
-    from runner.training.compile import training_plan
 
-    counts = training_counts(config, steps, store)
-    print_training(screen, training_plan(config, counts), counts)
+    print_training(screen, config, training_counts(config, steps, store))
     screen.print()
 
 

@@ -8,19 +8,21 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from runner.training.compile import Command, Counts, TrainingPlan
+from runner.schema import Config
+from runner.training.compile import Command, Counts, TrainingPlan, training_plan
 from runner.training.compile.command import Flag
+from runner.training.run import command_words
 
 
-def print_training(screen: Console, plans: list[TrainingPlan], counts: Counts) -> None:
+def print_training(screen: Console, config: Config, counts: Counts) -> None:
     """One section a training phase."""
-    for plan in plans:
+    for plan in training_plan(config, counts):
         screen.print(f"\n[bold]{plan.phase}[/]  {_data(plan, counts)}")
         if plan.command is None:
             screen.print(f"  [yellow]{escape(plan.trouble)}[/]", soft_wrap=False)
             continue
         screen.print(Padding(_facts(plan, plan.command), (0, 0, 0, 2)))
-        screen.print("\n" + _command_lines(plan, plan.command, screen.width), highlight=False, soft_wrap=True)
+        screen.print("\n" + _command_lines(config, plan, plan.command, screen.width), highlight=False, soft_wrap=True)
 
 
 def _data(plan: TrainingPlan, counts: Counts) -> str:
@@ -63,9 +65,10 @@ def _remarks(command: Command) -> Iterator[tuple[str, str]]:
             yield (title if number == 0 else ""), styled
 
 
-def _command_lines(plan: TrainingPlan, command: Command, width: int) -> str:
+def _command_lines(config: Config, plan: TrainingPlan, command: Command, width: int) -> str:
     """The command for a shell, a line for flags that belong together, broken where the terminal ends."""
-    head = shlex.join([*plan.submit, plan.python, *command.launcher, "-m", command.module])
+    start = command_words(config, command)[: -len(command.argv)]
+    head = shlex.join([*plan.submit, plan.python, *start[1:]])
     env = _packed(((f"{name}={shlex.quote(value)}", "env") for name, value in command.env.items()), width - 4)
     flags = _packed(((shlex.join(one.words), _family(one)) for one in command.flags), width - 6)
     return " \\\n".join([*(f"  {line}" for line in env), f"  {head}", *(f"    {line}" for line in flags)])

@@ -23,7 +23,7 @@ def wanted_phases(config: Config) -> list[str]:
 
 def switched_off(config: Config) -> set[str]:
     """The optional phases that this recipe does without."""
-    return {name for name in OPTIONAL if getattr(config, name) is None or name not in PHASES}
+    return {name for name in OPTIONAL if getattr(config, name) is None}
 
 
 def open_phase(name: str) -> Phase:

@@ -19,7 +19,7 @@ KNOWN = Counts(train=8, dev=2, passing=12, known=True)
 
 def shown(config, counts, width: int = 100) -> str:
     screen = Console(file=io.StringIO(), width=width, highlight=False)
-    print_training(screen, training_plan(config, counts), counts)
+    print_training(screen, config, counts)
     return screen.file.getvalue()
 
 
