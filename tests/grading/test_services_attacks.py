@@ -182,6 +182,7 @@ def wait():
 """
 AT_ONCE = "threading.Thread(target=wait, daemon=True).start()\nrequested = lambda: None\n"
 WHEN_ASKED = "requested = attack\n"
+REPLACING = "reads and replaces files of the test"
 WITHIN = {
     "kills all it can": """
     try:
@@ -208,7 +209,7 @@ WITHIN = {
                 os.close(file)
             except OSError:
                 pass""",
-    "reads and replaces files of the test": """
+    REPLACING: """
     for top in ("/run/endless", "/tmp", "/tests", "/dev/shm", "/root"):
         for folder, _, names in os.walk(top):
             for path in (os.path.join(folder, name) for name in names):
@@ -336,6 +337,19 @@ def test_limit_on_docker_a_kept_service_sees_the_command_lines_of_the_tests_prog
         verdict = engine.verify(sandbox, test, keep_ports=(PORT,))
         assert verdict.outcome is Outcome.PASS, verdict.log
         assert ("word-4711" in loot(sandbox)) == (engine.backend.name == "docker")
+
+
+def test_limit_with_a_single_user_a_kept_service_may_change_files_of_the_tests_programs(engine: "Engine") -> None:
+    with engine.start() as sandbox:
+        do(sandbox, PREPARE, RIGHT, within(WITHIN[REPLACING], AT_ONCE), SERVE, ARM)
+        engine.verify(sandbox, TEST, keep_ports=(PORT,))
+        assert ("replaced" in loot(sandbox)) == is_single(engine)
+
+
+def is_single(engine: "Engine") -> bool:
+    """Whether root and the agent are one user of this machine."""
+    identity = getattr(engine.backend, "_identity", None)
+    return identity is not None and bool(identity.single)
 
 
 def test_limit_a_service_that_hides_its_descriptors_from_its_user_is_not_kept(engine: "Engine") -> None:

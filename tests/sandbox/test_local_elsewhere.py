@@ -43,7 +43,7 @@ def environment() -> dict[str, str]:
         ("tests/grading/test_verify.py", "not docker"),
         ("tests/grading/test_verify_attacks.py", "local and (bend or wrong_fails or does_not_help)"),
         ("tests/grading/test_services.py", "local"),
-        ("tests/grading/test_services_attacks.py", "local and (no_help or uses_up or cannot_start or bomb)"),
+        ("tests/grading/test_services_attacks.py", "local and (no_help or uses_up or cannot_start or bomb or single)"),
         ("tests/sandbox/test_shell.py", "local and (jobs or time or dies)"),
     ],
 )
