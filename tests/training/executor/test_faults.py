@@ -4,13 +4,16 @@ Sixteen tasks, four rollouts each. A task's name says what goes wrong in it.
 """
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from support.daemon import Daemon
 from support.faulty import ALWAYS, Faults, FaultyBackend
+from support.leftovers import left_at
 from support.rollouts import DONE, WORDS, a_task, command, rollout, settings, solve
 from support.scripted import Reply, TurnEngine
 
@@ -165,3 +168,41 @@ def _check_rows(tmp_path: Path, found: dict[str, list[dict]]) -> None:
     assert (ends["silent"], ends["never-ends"], ends["bug-always"]) == ("invalid_output", "done", "infra")
     (timed_out,) = [row["turns"][0] for row in rows if (row["task_id"], row["sample"]) == ("never-ends", 0)]
     assert timed_out["timed_out"]
+
+
+@pytest.mark.docker
+@pytest.mark.live
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:unclosed <socket", "ignore:Exception ignored in. <socket")  # the SDK's
+def test_a_daemon_that_is_killed_and_comes_back_costs_nobody_a_reward(
+    tmp_path: Path, session_cache: Path, daemon: Daemon, docker_settings: Sandbox
+) -> None:
+    names = [f"task-{n}" for n in range(12)]
+    sandbox = replace(docker_settings, address=daemon.address)
+    made = settings(tmp_path, [a_task(name) for name in names], sandbox=sandbox, live=4, retries=RETRIES)
+    worker = Worker(replace(made, cache=session_cache))
+    killed = threading.Event()
+
+    class Killer(TurnEngine):
+        """Its answer to the third task comes when the daemon has died."""
+
+        async def generate(self, prompt_token_ids, sampling_params):
+            if not killed.is_set() and "task-2" in WORDS.decode(prompt_token_ids):
+                killed.set()
+                await asyncio.to_thread(daemon.kill)
+                threading.Timer(2.0, daemon.start).start()
+            return await super().generate(prompt_token_ids, sampling_params)
+
+    async def play() -> list[dict]:
+        script = {name: [command("sleep 0.5"), solve(name), DONE] for name in names}
+        return await asyncio.gather(*(rollout(worker, a_task(n), Killer(WORDS, script[n])) for n in names))
+
+    try:
+        found = asyncio.run(play())
+        assert killed.is_set()
+        assert [got["reward"] for got in found] == [1.0] * len(names)
+        assert sum(got["extra_logs"]["masked"] for got in found) == 0.0
+        assert sum(got["extra_logs"]["infra_retries"] for got in found) >= 1.0
+    finally:
+        worker.close()
+    assert left_at(daemon) == []
