@@ -97,7 +97,7 @@ def _extras() -> Iterator[Finding]:
 
     for module in ("vllm", "openrlhf"):
         there = importlib.util.find_spec(module) is not None
-        remedy = "" if there else f"{GPU_REMEDY}; without a GPU: {CPU_REMEDY}, named in training.python"
+        remedy = "" if there else f"{GPU_REMEDY}; without a GPU: {CPU_REMEDY}"
         yield Finding(module, there or None, "installed" if there else "not in this Python", remedy)
     compiler = shutil.which("g++")
     remedy = "" if compiler else "training on a CPU compiles one file: install g++"

@@ -23,8 +23,11 @@ from runner.training.compile.flag_table import Option, read_options
 
 VERSION = "0.11.2"
 """The OpenRLHF that this project was written and tested against."""
-GPU_REMEDY = "pip install 'endless-terminals[train]'"
-CPU_REMEDY = "pip install --no-deps -r runner/training/cpu/requirements.txt in an environment of its own"
+GPU_REMEDY = "pip install 'endless-terminals[train]', or name a Python that has it in training.python"
+CPU_REMEDY = (
+    "pip install --no-deps -r runner/training/cpu/requirements.txt in an environment of its own, "
+    "and name its Python in training.python"
+)
 
 _ASK = """
 import importlib.metadata, importlib.util, json
@@ -77,7 +80,6 @@ def installed_flags(config: Config) -> FlagTable:
         raise MissingRequirement(
             f"training needs OpenRLHF {VERSION}, which {config.training.python or 'this Python'} does not have: "
             f"{remedy(config.training.device)}"
-            + ("" if config.training.python else ", or name a Python that has it: training.python")
         )
     return _checked(*found)
 

@@ -135,9 +135,8 @@ def _ppo(config: Config, ppo: Ppo) -> Iterator[str]:
     yield from _gpus(config.training, ppo, layout)
     yield from _batches(ppo, layout)
     yield from _engines(config, ppo, layout)
-    for name in ("eval_every",):
-        if getattr(ppo, name) == 0 or getattr(ppo, name) < -1:
-            yield f"ppo.{name} is {getattr(ppo, name)}, but must be more than 0, or -1 for never"
+    if ppo.eval_every == 0 or ppo.eval_every < -1:
+        yield f"ppo.eval_every is {ppo.eval_every}, but must be more than 0, or -1 for never"
     if ppo.eval_every > 0 and config.dataset.dev_tasks == 0:
         yield f"ppo.eval_every is {ppo.eval_every}, but dataset.dev_tasks is 0: there is nothing to evaluate on"
     if ppo.eval_temperature is not None and ppo.eval_temperature < 0:
