@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runner.domain.errors import EngineGone
 from runner.sandbox.docker.engine import Engine
 
 SEND_SECONDS = 30.0
@@ -76,8 +77,7 @@ class Attached:
     def exit_code(self) -> int | None:
         """See ``Transport.exit_code``. Raises EngineError."""
         for _ in range(100):
-            with self._engine.trouble("say how a program ended"):
-                state = self._api.exec_inspect(self._id)
+            state = self._inspect()
             if not state["Running"]:
                 return None if state["ExitCode"] is None else int(state["ExitCode"])
             time.sleep(0.05)
@@ -102,8 +102,20 @@ class Attached:
             return b""
 
     def _running(self) -> bool:
-        with self._engine.trouble("say whether a program runs"):
-            return bool(self._api.exec_inspect(self._id)["Running"])
+        return bool(self._inspect()["Running"])
+
+    def _inspect(self) -> Mapping[str, Any]:
+        """What the engine knows about the program. Raises EngineError, and EngineGone from one that was away: it has
+        forgotten whatever it ran before."""
+        from docker.errors import NotFound
+
+        with self._engine.trouble("say how a program ended"):
+            try:
+                state: Mapping[str, Any] = self._api.exec_inspect(self._id)
+            except NotFound as error:
+                what = f"The container engine at {self._engine.address} has forgotten a program. Was it restarted?"
+                raise EngineGone(what, self._engine.answers) from error
+        return state
 
 
 def _bare(holder: Any) -> socket.socket:
