@@ -3,12 +3,13 @@ lost, nothing is paid twice, no fault becomes a failure, and nothing is left beh
 
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.daemon import Daemon
 from support.endless import Workplace, live_overrides, quickstart_server
-from support.leftovers import adopting, half_made, left_at, mounts_of
+from support.leftovers import adopting, files_of, left_at, mounts_of
 from support.loopback import Loopback
 from support.violence import Victim, assert_as_calm, assert_paid_once, at_random
 
@@ -28,24 +29,37 @@ def words(server: Loopback, samples: int) -> list[str]:
     return [*live_overrides(server.openai_url), *few]
 
 
+def temporary(folder: Path) -> dict[str, str]:
+    """An environment with a temporary folder of its own, which everybody may use, as /tmp."""
+    place = folder / "temporary"
+    place.mkdir()
+    place.chmod(0o1777)
+    return {"TMPDIR": str(place)}
+
+
 @pytest.mark.docker
 def test_two_hundred_episodes_survive_kills_of_the_runner_and_of_the_daemon(
     tmp_path: Path, docker_words: tuple[str, ...], daemon: Daemon
 ) -> None:
     calm = Workplace(tmp_path / "calm", docker_words)
     address = f"sandbox.address={daemon.address}"
-    place = Workplace(tmp_path / "killed", (*docker_words, address), {"TMPDIR": str(tmp_path)})
+    place = Workplace(tmp_path / "killed", (*docker_words, address), temporary(tmp_path))
     with quickstart_server() as server:
         calm.run("quickstart", *words(server, 1))
-    with quickstart_server() as server, adopting() as family:
-        victim = Victim(place, words(server, 200 // TASKS), random.Random(3))
+    with (
+        quickstart_server() as server,
+        adopting() as family,
+        Victim(place, words(server, 200 // TASKS), random.Random(3)) as victim,
+    ):
 
         def kill_daemon() -> None:
+            victim.note("daemon")
             daemon.kill()
             time.sleep(victim.dice.uniform(0.0, 3.0))
             daemon.start()
 
         def kill_both() -> None:
+            victim.note("daemon")
             daemon.kill()
             victim.kill()
             daemon.start()
@@ -59,7 +73,7 @@ def test_two_hundred_episodes_survive_kills_of_the_runner_and_of_the_daemon(
     assert_as_calm(place, calm, 200 // TASKS)
     assert_paid_once(victim, server)
     assert left_at(daemon) == []
-    assert half_made(place) == []
+    assert files_of(place) == []
     assert mounts_of(tmp_path) == []
 
 
@@ -67,8 +81,8 @@ def test_two_hundred_episodes_survive_kills_of_the_runner_and_of_the_daemon(
 def test_local_episodes_survive_kills_of_the_runner_and_its_helpers(
     tmp_path: Path, local_words: tuple[str, ...]
 ) -> None:
-    calm, place = Workplace(tmp_path / "calm", local_words), Workplace(tmp_path / "killed", local_words)
-    survive_without_a_daemon(calm, place)
+    calm = Workplace(tmp_path / "calm", local_words)
+    survive_without_a_daemon(calm, Workplace(tmp_path / "killed", local_words, temporary(tmp_path)))
 
 
 @pytest.mark.apptainer
@@ -76,14 +90,17 @@ def test_apptainer_episodes_survive_kills_of_the_runner_and_its_helpers(
     tmp_path: Path, apptainer_workplace: Workplace
 ) -> None:
     calm = Workplace(tmp_path / "calm", ("sandbox=local",))
-    survive_without_a_daemon(calm, apptainer_workplace)
+    survive_without_a_daemon(calm, replace(apptainer_workplace, environment=temporary(tmp_path)))
 
 
 def survive_without_a_daemon(calm: Workplace, place: Workplace) -> None:
     with quickstart_server() as server:
         calm.run("quickstart", *words(server, 1))
-    with quickstart_server() as server, adopting() as family:
-        victim = Victim(place, words(server, FEWER // TASKS), random.Random(5))
+    with (
+        quickstart_server() as server,
+        adopting() as family,
+        Victim(place, words(server, FEWER // TASKS), random.Random(5)) as victim,
+    ):
         for draw, blow in enumerate([victim.kill, victim.kill_helper], start=1):
             victim.until("draws.jsonl", draw)
             blow()
@@ -92,7 +109,7 @@ def survive_without_a_daemon(calm: Workplace, place: Workplace) -> None:
         assert family.left() == []
     assert_as_calm(place, calm, FEWER // TASKS)
     assert_paid_once(victim, server)
-    assert half_made(place) == []
+    assert files_of(place) == []
     assert mounts_of(place.folder) == []
 
 

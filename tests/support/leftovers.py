@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -91,11 +92,24 @@ def mounts_of(folder: Path) -> list[str]:
     return [line for line in Path("/proc/self/mounts").read_text("utf-8").splitlines() if str(folder) in line]
 
 
-def half_made(place: Workplace) -> list[str]:
-    """What a run writes under a name of its own until it is whole, and marks of its being alive."""
+def files_of(place: Workplace) -> list[str]:
+    """What a run writes under a name of its own until it is whole, leases of dead runs, and its temporary files (where
+    ``TMPDIR`` is in the workplace's environment, and holds nothing else)."""
     outputs = place.folder / "outputs"
     folders = (outputs, (outputs / "cache").resolve())
-    return [str(path) for name in ("*.partial*", "*.lease") for folder in folders for path in folder.rglob(name)]
+    found = [path for folder in folders for path in folder.rglob("*.partial*")]
+    found += [path for folder in folders for path in folder.rglob("*.lease") if _is_free(path)]
+    temporary = place.environment.get("TMPDIR")
+    return [str(path) for path in (*found, *(Path(temporary).iterdir() if temporary else ()))]
+
+
+def _is_free(lease: Path) -> bool:
+    with lease.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def containers_of(place: Workplace, run: str = "") -> list[str]:

@@ -1,8 +1,7 @@
 """Running a recipe to its end while processes are killed: what the tests of crashes have in common."""
 
-import os
+import contextlib
 import random
-import signal
 import subprocess
 import time
 from collections import Counter
@@ -21,7 +20,7 @@ IN_FLIGHT = 2 * 64
 
 @dataclass
 class Victim:
-    """A run of the quickstart that is started again after each kill of its runner."""
+    """A run of the quickstart that is started again after each kill of its runner. A context manager."""
 
     place: Workplace
     words: Sequence[str]
@@ -29,6 +28,13 @@ class Victim:
     kills: int = 0
     """How often the runner was killed."""
     _process: "subprocess.Popen[str] | None" = None
+
+    def __enter__(self) -> "Victim":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
 
     def until(self, file: str, lines: int) -> None:
         """Let it run until the file of a phase has so many lines, and a moment longer."""
@@ -40,6 +46,7 @@ class Victim:
 
     def kill(self) -> None:
         """SIGKILL to the runner."""
+        self.note("runner")
         process, self._process = self._running(), None
         process.kill()
         process.communicate(timeout=60)
@@ -47,14 +54,21 @@ class Victim:
 
     def kill_helper(self) -> None:
         """SIGKILL to a process that the runner has started, or to one that such a one has: not to an agent's."""
-        helpers = psutil.Process(self._running().pid).children()
-        wardens = [warden for helper in helpers for warden in helper.children()]
-        os.kill(self.dice.choice([*helpers, *wardens]).pid, signal.SIGKILL)
+        while not (found := _helpers(self._running().pid)):
+            time.sleep(0.05)
+        chosen = self.dice.choice(found)
+        self.note(f"helper {found.index(chosen)} of {len(found)}")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            chosen.kill()
+
+    def note(self, killed: str) -> None:
+        """For a test that fails: who was killed, and when."""
+        print(f"{time.strftime('%X')} after {lines_in(self.place, 'episodes.jsonl')} episodes: kill {killed}")
 
     def finish(self) -> str:
         """Let it end, which must be well; returns what it printed."""
         process = self._running()
-        printed, _ = process.communicate(timeout=280)
+        printed, _ = process.communicate(timeout=900)
         assert process.returncode == 0, printed
         return printed
 
@@ -62,6 +76,14 @@ class Victim:
         if self._process is None:
             self._process = self.place.start("run", "quickstart", *self.place.sandbox, *self.words)
         return self._process
+
+
+def _helpers(runner: int) -> list[psutil.Process]:
+    found = psutil.Process(runner).children()
+    for helper in list(found):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += helper.children()
+    return found
 
 
 def lines_in(place: Workplace, name: str) -> int:
