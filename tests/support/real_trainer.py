@@ -1,7 +1,8 @@
 """The Python that has OpenRLHF, torch and vLLM installed: our own environment need not.
 
-Set ENDLESS_TRAINER to it (``/path/to/trainer/bin/python``). Beside OpenRLHF (extra ``train`` or ``train-cpu``) it needs
-what a rollout worker needs (docker, jinja2, psutil, requests), and pytest with hypothesis for these tests.
+Set ENDLESS_TRAINER to it (``/path/to/trainer/bin/python``). Beside OpenRLHF (extra ``train``, or the pins in
+runner/training/cpu/requirements.txt) it needs what a rollout worker needs (docker, jinja2, psutil, requests), and
+pytest with hypothesis for these tests.
 """
 
 import os

@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from support.real_trainer import trainer_python
 
 from runner.domain.errors import MissingRequirement, RecipeError
 from runner.training.compile import Facts, check_trainer, compile_ppo, compile_sft, installed_flags, known_flags
@@ -168,12 +169,10 @@ def test_a_python_that_does_not_start_is_named(recipe):
 
 @pytest.fixture
 def trainer() -> str:
-    python = os.environ.get("ENDLESS_TRAINER", "")
-    if not python:
-        pytest.skip("ENDLESS_TRAINER is not set: the Python that has OpenRLHF installed")
-    return python
+    return trainer_python()
 
 
+@pytest.mark.trainer
 @pytest.mark.live
 def test_the_stored_table_is_the_installed_parser(trainer):
     found = find_trainer(trainer)
@@ -181,6 +180,7 @@ def test_the_stored_table_is_the_installed_parser(trainer):
     assert read_flags(found[1]) == stored_flags().flags
 
 
+@pytest.mark.trainer
 @pytest.mark.live
 def test_the_installed_parser_is_asked_in_under_half_a_second(trainer, recipe):
     config = recipe(f"training.python={trainer}")
@@ -191,6 +191,7 @@ def test_the_installed_parser_is_asked_in_under_half_a_second(trainer, recipe):
     assert table.source == "against the installed OpenRLHF 0.11.2"
 
 
+@pytest.mark.trainer
 @pytest.mark.live
 def test_the_installed_trainer_takes_the_papers_command(trainer, recipe, facts):
     config = recipe(f"training.python={trainer}", name="paper/qwen2.5-7b")
@@ -203,6 +204,7 @@ def test_before_a_run_starts_its_trainer_is_asked_for_and_its_flags_are_tried(tm
         check_trainer(recipe(f"training.python={a_python_with(tmp_path, None)}"))
 
 
+@pytest.mark.trainer
 @pytest.mark.live
 def test_the_installed_trainer_passes_the_check_before_a_run(trainer, recipe):
     check_trainer(recipe("sft=quick", f"training.python={trainer}"))
