@@ -142,8 +142,9 @@ class Sandbox:
     prestart: int = 8
     """Sandboxes started for waiting workers, beyond ``concurrency``, so that an episode finds its own ready when its
     turn comes; 0: none. They need ``executor.workers`` to be more than ``concurrency``."""
-    starts: int = 4
-    """Sandboxes being started at once. More only make each start slower: engines take them almost one by one."""
+    starts: int | None = None
+    """Sandboxes being started at once; null: two per processor of this machine, 8 at least and 32 at most. More only
+    make each start slower, since engines take them almost one by one, and let some fail."""
     build_seconds: float = 180.0
     verifier_seconds: float = 60.0
     memory_mb: int = 1024

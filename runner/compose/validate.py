@@ -22,7 +22,7 @@ _POSITIVE = (
     *(f"agent.{name}" for name in ("max_turns", "turn_tokens", "context_tokens", "output_tokens", "max_invalid")),
     *("agent.episode_seconds", "agent.command_seconds"),
     *(f"generate.{name}" for name in ("draws", "rounds", "max_tokens", "log_tokens")),
-    *(f"sandbox.{name}" for name in ("concurrency", "starts", "memory_mb", "pids", "cpus", "output_bytes")),
+    *(f"sandbox.{name}" for name in ("concurrency", "memory_mb", "pids", "cpus", "output_bytes")),
     *("sandbox.build_seconds", "sandbox.verifier_seconds"),
     *("filter.n", "dataset.max_prompt_tokens", "executor.workers", "tracking.timeout_seconds"),
 )
@@ -127,6 +127,8 @@ def _sandbox(config: Config) -> Iterator[str]:
     for name in config.sandbox.build_env:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             yield "sandbox.build_env holds NAMES of environment variables, never NAME=value"
+    if config.sandbox.starts is not None and config.sandbox.starts <= 0:
+        yield f"sandbox.starts is {config.sandbox.starts}, but must be more than 0, or null"
     if config.sandbox.cache_gb is not None and config.sandbox.cache_gb < 0:
         yield f"sandbox.cache_gb is {config.sandbox.cache_gb}, but must be 0 or more, or null for no limit"
     if not Path(config.sandbox.root).is_absolute():

@@ -3,15 +3,18 @@
 Who asks for a sandbox passes three gates, each in the order of asking:
 
 1. **ahead**: ``concurrency + prestart`` sandboxes may exist at once, those being removed included;
-2. **starting**: ``starts`` of them are being started at once. An engine takes starts one by one in any case, and a
+2. **starting**: some of them (``at_once``) are being started at once. An engine takes starts almost one by one, and a
    hundred at once only make each of them slow enough to fail. Trouble that passes by itself is tried again here;
 3. **running**: ``concurrency`` of them are used at once. Whoever waits here has a started sandbox in hand.
+
+A build makes its own container, so it passes the first and the last of them.
 
 The workers that wait *are* the forecast of what is needed next, image and all, so there is no pool to keep filled: no
 thread in the background, no sandbox that nobody asked for. A sandbox is removed after its slot has gone to the next.
 """
 
 import logging
+import os
 import random
 import threading
 from collections import Counter, deque
@@ -27,9 +30,15 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S")
 
+FEWEST, MOST = 8, 32
 TRIES = 4
 PAUSE_SECONDS = 0.4
 """Before the second try; doubled before each further one, and spread by half, so that neighbours do not meet again."""
+
+
+def at_once(settings: Settings) -> int:
+    """How many sandboxes are started at the same time."""
+    return settings.starts or max(FEWEST, min(2 * (os.cpu_count() or 1), MOST))
 
 
 class Places:
@@ -133,7 +142,7 @@ class Starter:
     def __init__(self, settings: Settings, passes: Callable[[EngineError], bool]) -> None:
         """``passes``: whether a failed start is worth another try, because such trouble passes by itself."""
         self._ahead = Places(settings.concurrency + settings.prestart)
-        self._starting = Places(settings.starts)
+        self._starting = Places(at_once(settings))
         self._running = Places(settings.concurrency)
         self._builds = OneOfEach()
         self._passes = passes

@@ -103,6 +103,19 @@ def test_a_second_ctrl_c_waits_for_nothing_that_is_in_hand():
     gate.set()
 
 
+def test_what_a_stop_refuses_is_not_lost():
+    """Whoever waits for a sandbox is told by an InfraError that there will be none, on its last trial perhaps."""
+    stop, ended = threading.Event(), {}
+
+    def work(_):
+        stop.set()
+        raise InfraError("No sandbox is opened any more")
+
+    with pytest.raises(Stopped):
+        run_all([1], work, ended.__setitem__, executor=Executor(workers=1, infra_retries=0), stop=stop)
+    assert ended == {}
+
+
 def test_a_stop_ends_a_retry_at_once():
     stop = threading.Event()
     stop.set()

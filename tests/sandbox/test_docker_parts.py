@@ -1,14 +1,22 @@
 """The parts of the Docker backend that need no engine."""
 
+import json
 import socket
+import struct
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.domain.errors import EngineError
 from runner.sandbox.docker.attached import _Frames
 from runner.sandbox.docker.containers import is_orphan, owner
-from runner.sandbox.docker.engine import describe, find_address
+from runner.sandbox.docker.engine import Engine, describe, find_address, passes
 from runner.sandbox.docker.trouble import infrastructure
 
 WORLDS_FAULT = [
@@ -68,6 +76,71 @@ def test_what_is_not_known_to_be_dead_is_left_alone(label: str) -> None:
 def test_the_engines_address_comes_from_the_environment_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///somewhere/docker.sock")
     assert find_address() == "unix:///somewhere/docker.sock"
+
+
+class Faulty(BaseHTTPRequestHandler):
+    """An engine that says its version and then does to every other request what its path names."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._answer(200, {"ApiVersion": "1.45"})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        fault = parse_qs(urlsplit(self.path).query)["name"][0]
+        if fault == "drop":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            return
+        status, _, message = fault.partition("-")
+        self._answer(int(status), {"message": message.replace("-", " ")})
+
+    def _answer(self, status: int, body: dict[str, str]) -> None:
+        payload = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def faulty() -> Iterator[Engine]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Faulty) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        engine = Engine(f"tcp://127.0.0.1:{server.server_port}")
+        yield engine
+        engine.close()
+        server.shutdown()
+        serving.join()
+
+
+@pytest.mark.parametrize(
+    ("fault", "worth_it"),
+    [
+        ("500-cannot-start-the-container", True),
+        ("503-busy", True),
+        ("drop", True),
+        ("500-no-space-left-on-device", False),
+        ("404-no-such-image", False),
+        ("409-conflict", False),
+    ],
+)
+def test_a_start_is_worth_another_try_after_trouble_that_passes(faulty: Engine, fault: str, worth_it: bool) -> None:
+    with pytest.raises(EngineError) as raised, faulty.trouble("create a container"):
+        faulty.client.api.create_container("image", name=fault)
+    assert passes(raised.value) is worth_it
+
+
+def test_a_start_is_not_tried_again_where_no_engine_is(tmp_path: Path) -> None:
+    gone = Engine(f"unix://{tmp_path}/no.sock")
+    with pytest.raises(EngineError) as raised:
+        gone.client.ping()
+    assert not passes(raised.value)
 
 
 def test_a_full_disk_is_named_with_its_remedy() -> None:

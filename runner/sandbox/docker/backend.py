@@ -17,7 +17,7 @@ from runner.sandbox.docker.images import Images
 from runner.sandbox.docker.sandbox import DockerSandbox
 from runner.sandbox.docker.uses import Uses
 from runner.sandbox.lease import Lease
-from runner.sandbox.starting import Starter
+from runner.sandbox.starting import Starter, at_once
 from runner.sandbox.trim import Trimmer
 from runner.schema import Sandbox as Settings
 
@@ -35,7 +35,7 @@ class DockerBackend:
     def __init__(self, config: Settings, cache: Path, run_label: str) -> None:
         """``cache`` is a folder of this machine for what is made once. Connects at first use only."""
         self._config, self._run = config, run_label
-        self._engine = Engine(config.address, connections=4 * config.concurrency + 8, at_once=config.starts)
+        self._engine = Engine(config.address, connections=4 * config.concurrency + 8, at_once=at_once(config))
         self._lease = Lease(cache)
         uses = Uses.below(cache)
         self._trimmer = Trimmer(config.cache_gb, ImageCache(self._engine, uses).list)

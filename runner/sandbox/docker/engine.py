@@ -33,7 +33,7 @@ _PASSING = (ConnectionResetError, BrokenPipeError, BlockingIOError)
 class Engine:
     """One engine's client, connected at first use and shared by all threads."""
 
-    def __init__(self, address: str | None, *, connections: int = 64, at_once: int = 4) -> None:
+    def __init__(self, address: str | None, *, connections: int = 64, at_once: int = 8) -> None:
         """``at_once``: how many containers ``turn`` lets restart or end at the same time."""
         self.address = address or find_address()
         self.behind: deque[str] = deque()
