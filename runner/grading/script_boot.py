@@ -3,7 +3,8 @@
 Like ``boot.py`` it runs on the grader's own Python as the sandbox's root, after every process of the agent has ended,
 and reports in one line that begins with the nonce. The tests go to ``/tests`` and the reward is expected in
 ``/logs/verifier``, as Harbor has it; both folders are made anew for root alone, so nothing of the agent is in them.
-Links of the agent that lead there are cut: a script that compares "the answer" with the right one would follow them.
+Links of the agent that lead there, or to what it may not read, are cut (``links.py``): a script that compares "the
+answer" with the right one would follow them.
 The script itself runs with the image's own tools, since that is what it was written for.
 """
 
@@ -19,19 +20,15 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from runner.grading.links import cut_agents_links  # its text stands before this one in the sandbox
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TESTS, LOGS = Path("/tests"), Path("/logs")
-AGENT = 1000
-HIDDEN = ("/tests", "/logs/verifier", "/proc")
-"""Where no link of the agent may lead. Below /proc lie the files that a program of the verifier has open."""
-WITHOUT_LINKS = ("proc", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2")
-WRITABLE = ("/home", "/tmp", "/var/tmp", "/dev/shm", "/srv", "/opt", "/run")
-"""Where links are looked for in a sandbox with a single user, in which owners say nothing."""
 REWARD_BYTES = 1 << 20
 FULL, TOLERANCE = 1.0, 1e-6
 """A mean of many ones may fall short of one by a rounding error."""
@@ -54,11 +51,7 @@ def _grade(payload: Mapping[str, Any], screen: int) -> tuple[str, float | None, 
     """The reason, the reward if there is one, and what to add to the log."""
     try:
         verifier = _prepare(payload)
-        single = not _agent_exists()
-        mounts = _mounts()
-        roots = WRITABLE if single else [mount for mount, writable in mounts.items() if writable]
-        late = time.monotonic() + payload["search_seconds"]
-        searched = cut_links(roots, 0 if single else AGENT, late, mounts)
+        searched = cut_agents_links(payload["search_seconds"])
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         return ("no_space" if full else "no_place"), None, f"the tests could not be put in place: {error}"
@@ -111,61 +104,6 @@ def _aside(path: Path, place: Path) -> None:
         for number, entry in enumerate(list(path.iterdir())):
             _aside(entry, place / str(number))
         path.rmdir()
-
-
-def _agent_exists() -> bool:
-    """Whether the agent's id is another than ours in this user namespace."""
-    ranges = [line.split() for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()]
-    return any(int(first) <= AGENT < int(first) + int(count) for first, _, count in ranges)
-
-
-def _mounts() -> dict[str, bool]:
-    """Every mount point, and whether links can be made there."""
-    lines = [line.split() for line in Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()]
-    return {
-        parts[4].encode("latin-1", "replace").decode("unicode_escape"): "ro" not in parts[5].split(",")
-        and parts[parts.index("-") + 1] not in WITHOUT_LINKS
-        for parts in lines
-    }
-
-
-def cut_links(roots: Sequence[str], owner: int, deadline: float, skip: Container[str] = ()) -> bool:
-    """Remove the links of ``owner`` below ``roots`` that lead to hidden places; False when time ran out first.
-
-    Not recursive: an agent may have made a tree of any depth. What lies too deep to be named is left; a link that
-    leads there through other links is removed, since nobody can say where it leads.
-    """
-    folders = list(roots)
-    while folders:
-        folder = folders.pop()
-        if time.monotonic() > deadline:
-            return False
-        try:
-            entries = list(os.scandir(folder))
-        except OSError:
-            continue
-        for entry in entries:
-            if entry.is_symlink():
-                if entry.stat(follow_symlinks=False).st_uid == owner and leads_to_hidden(entry.path):
-                    os.unlink(entry.path)  # noqa: PTH108
-            elif entry.is_dir(follow_symlinks=False) and entry.path not in skip:
-                folders.append(entry.path)
-    return True
-
-
-def leads_to_hidden(link: str) -> bool:
-    """Whether a link's target, or the folder that its target is named in, is a hidden place or cannot be told."""
-    folder = os.path.dirname(link)  # noqa: PTH120
-    try:
-        named_in = os.path.dirname(os.path.join(folder, os.readlink(link)))  # noqa: PTH115, PTH118, PTH120
-        places = [os.path.realpath(named_in), os.path.realpath(link)]
-        with contextlib.suppress(
-            FileNotFoundError, NotADirectoryError
-        ):  # it leads nowhere, and nobody will change that
-            places.append(os.path.realpath(link, strict=True))
-    except OSError:
-        return True
-    return any(place == hidden or place.startswith(hidden + "/") for place in places for hidden in HIDDEN)
 
 
 def _run(payload: Mapping[str, Any], screen: int) -> bool:

@@ -25,11 +25,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from runner.domain.episode import Outcome
-from runner.domain.errors import EngineError
+from runner.domain.errors import EngineError, EngineGone
 from runner.sandbox.base import ExecResult, Role, Sandbox
 from runner.sandbox.runtime import SITE, python_argv
 
@@ -128,7 +129,7 @@ def verify(
         result = execute(sandbox, grader, "boot.py", payload, seconds=timeout + GRACE_SECONDS, role=role)
         return _judge(sandbox, grader, nonce.encode(), result)
     except EngineError as error:
-        if not keep_ports:
+        if not keep_ports or isinstance(error, EngineGone):
             raise
         return _blame_services(sandbox, grader, error)
 
@@ -137,11 +138,16 @@ def execute(
     sandbox: Sandbox, grader: Path, program: str, payload: Mapping[str, Any], *, seconds: float, role: Role
 ) -> ExecResult:
     """Run ``program``, a file of this package, on the grader's Python; it reads ``payload``. Raises EngineError."""
-    boot = Path(__file__).with_name(program).read_bytes()
-    blocks = (boot, json.dumps(payload).encode())
+    blocks = (_text(program), json.dumps(payload).encode())
     stdin = b"".join(b"%d\n%s" % (len(block), block) for block in blocks)
     argv = [*python_argv(grader), "-c", _LOADER, str(grader)]
     return sandbox.exec(argv, role=role, timeout=seconds, stdin=stdin)
+
+
+@cache
+def _text(program: str) -> bytes:
+    """Read once: a long run does not change its grader because the project is updated meanwhile."""
+    return b"\n".join(Path(__file__).with_name(name).read_bytes() for name in ("links.py", program))
 
 
 def _judge(sandbox: Sandbox, grader: Path, nonce: bytes, result: ExecResult) -> Verdict:
