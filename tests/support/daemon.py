@@ -102,7 +102,7 @@ class Daemon:
         self._place.wait()
         groups = [*_CGROUPS.glob(f"{self._folder.name}/**/"), *_CGROUPS.glob(f"*/{self._folder.name}/**/")]
         for path in sorted(groups, reverse=True):
-            path.rmdir()
+            _remove_group(path)
 
     def _run(self, name: str, *arguments: str) -> None:
         inside = ["nsenter", "--mount", "--target", str(self._place.pid), "--"]
@@ -181,6 +181,18 @@ def _where(shared: str) -> list[str]:
     if shutil.which("dockerd") is None:
         raise OSError(f"dockerd is not on PATH, and what answers at {shared} is not dockerd")
     return []
+
+
+def _remove_group(path: Path) -> None:
+    """A control group is busy until the kernel has done with the last process in it. Raises OSError."""
+    deadline = time.monotonic() + SECONDS
+    while path.exists():
+        try:
+            path.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _namespace(pid: int) -> str:
