@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from runner.domain.errors import EndlessError
-from runner.sandbox.cache import GB, Kept, beyond, freed
+from runner.sandbox.cache import GB, Kept, beyond, freed, unused
 
 log = logging.getLogger(__name__)
 
@@ -58,13 +58,14 @@ class Trimmer:
     def _trim(self) -> None:
         assert self._limit is not None
         things = self._inventory()
-        gone = beyond(things, self._limit * GB, recent=time.time() - RECENT_SECONDS)
+        litter = unused(things, since=0.0)  # an image, say, that two runs have built at once: one has its name
+        gone = [*litter, *beyond(things, self._limit * GB, recent=time.time() - RECENT_SECONDS)]
         removed = [thing for thing in gone if not self._closing.is_set() and thing.remove()]
         names = {id(thing) for thing in removed}
         stays = [thing for thing in things if id(thing) not in names]
-        if removed:
-            size = freed(removed, stays) / GB
-            log.info("removed %d built tasks (%.1f GB) to keep within sandbox.cache_gb", len(removed), size)
+        if built := [thing for thing in removed if thing.built]:
+            size = freed(built, stays) / GB
+            log.info("removed %d built tasks (%.1f GB) to keep within sandbox.cache_gb", len(built), size)
         self._tell(stays)
 
     def _tell(self, stays: Sequence[Kept]) -> None:

@@ -59,8 +59,9 @@ class Place:
 
     def close(self) -> None:
         self.backend.close()
-        for thing in self.things():
-            thing.remove()
+        for kind in ("replaced images", "task images"):
+            for thing in self.things(kind):
+                thing.remove()
         self.engine.close()
 
 
@@ -207,6 +208,11 @@ def test_two_runs_that_keep_removing_each_others_images_both_end_well(
     assert ended == {number: f"{number // 4}\n" for number in range(24)}
     for trimmer in trimmers:
         trimmer.close()
+    last = one.trims(0)
+    one.build("echo last")
+    assert last._thread is not None
+    last._thread.join(60)
+    assert one.things("replaced images") == []  # what both had built at once
 
 
 def test_a_volume_that_was_removed_under_a_run_is_filled_again(

@@ -49,6 +49,25 @@ def test_the_longest_unused_goes_and_what_was_used_just_now_stays(caplog: pytest
     assert "the tasks in use take 1.0 GB, more than sandbox.cache_gb (0)" in caplog.text
 
 
+def test_litter_goes_within_the_limit_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    gone = []
+    thing = Kept(
+        kind="replaced",
+        name="x",
+        parts={"x": 1},
+        used=time.time(),
+        litter=True,
+        remove=lambda: gone.append("x") is None,
+    )
+    trimmer = Trimmer(3, lambda: [thing])
+    trimmer.built()
+    assert trimmer._thread is not None
+    trimmer._thread.join(20)
+    assert gone == ["x"]
+    assert caplog.text == ""
+
+
 def test_within_the_limit_or_without_one_nothing_goes() -> None:
     assert trimmed(3, Shelf()) == "abc"
     shelf = Shelf()
