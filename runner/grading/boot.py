@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 if TYPE_CHECKING:
-    from runner.grading.links import refuse_links  # its text stands before this one in the sandbox
+    from runner.grading.links import refuse_links, refuse_swaps  # its text stands before this one in the sandbox
 
 HOME = "/home/user"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -71,6 +71,8 @@ def main(payload: Mapping[str, Any], out: int) -> NoReturn:
     children = payload["children"] if os.geteuid() == 0 else AGENT
     _demote_children(children)
     refuse_links()
+    if payload["children"] != AGENT:
+        refuse_swaps()
     finish(_pytest(test, Folders(test, scratch, children), report))
 
 

@@ -3,20 +3,25 @@
 A test runs as root and reads "the answer" by its name. Where the agent has made a link of it, the test would follow it
 to what the agent could not read itself: the right answer in a file for root only, or, below ``/proc/self/fd``, what the
 test has printed. So the grader refuses to open such links (``refuse_links``); before a script of others is run, which
-has no such guard, they are removed (``cut_links``).
+has no such guard, they are removed (``cut_links``). Where a service of the agent's runs beside the test, links may also
+change between a look and an opening, so there what was opened is looked at as well (``refuse_swaps``).
 
 ``verify.execute`` sends this text before the program's own: the two become one program.
 """
 
+import builtins
 import contextlib
 import errno
+import functools
+import io
 import os
 import re
 import stat
 import sys
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 AGENT = 1000
 HIDDEN = ("/tests", "/logs/verifier", "/proc")
@@ -48,13 +53,50 @@ def refuse_links() -> None:
     sys.addaudithook(look)
 
 
+def refuse_swaps() -> None:
+    """From now on, a file that ``open`` has opened must be the one that its name leads to, and by no link that leads
+    astray, or opening it is an error: however somebody swaps links meanwhile, one of the two does not hold. Not
+    covered: ``sqlite3.connect``."""
+    owner = AGENT if agent_exists() else os.geteuid()
+    builtins.open = io.open = _looking_back(builtins.open, owner)
+    os.open = _looking_back(os.open, owner)
+
+
+def _looking_back(opens: Callable[..., Any], owner: int) -> Callable[..., Any]:
+    @functools.wraps(opens)
+    def opened(file: Any, *arguments: Any, **options: Any) -> Any:
+        result = opens(file, *arguments, **options)
+        unnamed = opens.__module__ == "posix" and arguments and arguments[0] & os.O_TMPFILE == os.O_TMPFILE
+        if isinstance(file, int) or unnamed or options.get("opener") or options.get("dir_fd") is not None:
+            return result
+        name, number = os.fsdecode(file), result if isinstance(result, int) else result.fileno()
+        if was_swapped(name, number, owner):
+            os.close(number) if isinstance(result, int) else result.close()
+            raise PermissionError(errno.EACCES, "somebody has changed what it leads to", name)
+        return result
+
+    return opened
+
+
+def was_swapped(name: str, descriptor: int, owner: int) -> bool:
+    """Whether what was opened by a name is not what the name leads to, or led there astray. Both are told by walking
+    one and the same way: on a second one, the links may be others."""
+    steps = [("/", -1), *_steps(name)]
+    opened = os.readlink(f"/proc/self/fd/{descriptor}").removesuffix(" (deleted)")  # noqa: PTH115
+    return opened != steps[-1][0] or _astray(steps, owner)
+
+
 def leads_astray(name: str, owner: int) -> bool:
     """Whether a name is resolved through a link of ``owner`` to a process's own files, or to what ``owner`` may not
     read; or whether it is a hard link to such a file, which some kernels let anybody make. A program that changes links
     at the same time can make the answer wrong."""
+    return _astray(_steps(name), owner)
+
+
+def _astray(steps: Iterable[tuple[str, int]], owner: int) -> bool:
     through = False
     end = "/"
-    for place, link in _steps(name):
+    for place, link in steps:
         through = through or link == owner
         if through and _PROCESS.match(place):
             return True

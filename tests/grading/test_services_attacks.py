@@ -309,6 +309,37 @@ def test_a_kept_service_beside_which_the_grader_cannot_start_fails(engine: "Engi
     assert verdict.outcome is Outcome.FAIL, verdict.log
 
 
+def test_a_kept_service_that_swaps_links_does_not_have_root_read_for_it(engine: "Engine") -> None:
+    swap = """
+    for target in ("/srv/secret", "/proc/self/fd/1", "/proc/self/fd/7"):
+        os.symlink(target, "link")
+        os.rename("link", "answer.txt")
+        with open("plain", "w") as file:
+            file.write("1")
+        os.rename("plain", "answer.txt")"""
+    test = """
+import contextlib, pathlib
+def test_a(tmp_path):
+    secret = pathlib.Path("/srv/secret")
+    secret.write_text("42")
+    secret.chmod(0o600)
+    kept = open("/srv/secret")
+    print("42", flush=True)
+    seen = set()
+    for _ in range(20000):
+        with contextlib.suppress(OSError):
+            seen.add(pathlib.Path("/home/user/answer.txt").read_text().strip()[:9])
+    assert seen <= {"1", ""}, seen
+    assert secret.read_text() == "42"
+    (tmp_path / "new").write_text("x")
+    assert (tmp_path / "new").read_text() == "x"
+"""
+    with engine.start() as sandbox:
+        do(sandbox, PREPARE, within(swap, AT_ONCE), SERVE, ARM)
+        verdict = engine.verify(sandbox, test, keep_ports=(PORT,))
+        assert verdict.outcome is Outcome.PASS, verdict.log
+
+
 def test_a_fork_bomb_beside_a_service_is_no_trouble_of_the_engines(engine: "Engine") -> None:
     """On Docker nothing can be executed beside it, so the service ends with it: a limit."""
     bomb = "bomb() { bomb | bomb & }; bomb"
