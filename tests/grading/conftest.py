@@ -12,7 +12,8 @@ from runner.grading.verify import Verdict, verify
 from runner.sandbox.base import Backend, Image, Sandbox
 from runner.schema import Sandbox as Settings
 
-SETUP = "echo data >/srv/data; echo untouched >/home/user/file"
+SETUP = """echo data >/srv/data; echo untouched >/home/user/file
+echo 42 >/srv/secret; chmod 600 /srv/secret"""
 ENGINES = [
     pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.live]),
     pytest.param("apptainer", marks=[pytest.mark.apptainer, pytest.mark.live]),
