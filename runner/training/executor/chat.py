@@ -80,7 +80,7 @@ class Chat:
         messages, whole: a policy trained on another prompt than it is filtered and evaluated with learns the wrong
         thing.
         """
-        system, task = (self.markers.content(message.content) for message in opening)
+        system, task = (self.markers.content(_printable(message.content)) for message in opening)
         body = f"{system}{self.markers.middle}{task}{self.markers.after}"
         head = rendered.removesuffix(body)
         if head == rendered or _DATE.sub("", head) != _DATE.sub("", self.markers.head):
@@ -100,6 +100,11 @@ class Chat:
     def _encode(self, text: str) -> list[int]:
         with self._lock:
             return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def _printable(text: str) -> str:
+    """As the dataset's export writes text: without lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def find_markers(tokenizer: Tokenizer) -> Markers:

@@ -10,7 +10,7 @@ from typing import Any
 from runner.agent.harness import Harness
 from runner.agent.loop import Call
 from runner.domain.episode import EndReason, Episode, Outcome
-from runner.domain.errors import EndlessError, EngineGone, UserError
+from runner.domain.errors import EndlessError, EngineGone, RecipeError
 from runner.domain.task import Task
 from runner.prompts import PromptSet
 from runner.rollout.attempt import Attempted, attempt
@@ -71,16 +71,16 @@ class Rollout:
     """What the agent's limits go by."""
 
     def play(self) -> Played:
-        """Never raises for trouble of the world's, nor for a mistake of ours, which would end the whole training.
+        """Never raises for trouble of the world's, nor for a mistake of ours: it would end the whole training.
 
-        Raises UserError for a recipe that cannot work, and Abandoned.
+        Raises RecipeError for a chat template that cannot be continued, and Abandoned.
         """
         retries = self.recipe.ppo.infra_retries
         for trial in range(retries + 1):
             client = self._client()
             try:
                 return self._graded(client, self._attempt(client), trial)
-            except (UserError, Abandoned):
+            except (RecipeError, Abandoned):
                 raise
             except Exception as error:
                 trouble = f"{type(error).__name__}: {error}"

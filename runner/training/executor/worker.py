@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +55,8 @@ class Worker:
     async def execute(
         self, prompt: str, label: str, params: Any, max_length: int, tokenizer: Tokenizer, engine: Engine
     ) -> Response:
-        """One rollout. Raises UserError for a recipe that cannot work; anything else is retried and then masked.
+        """One rollout. Raises UserError for a prompt, label or chat template that is wrong for all; anything else is
+        retried and then masked.
 
         When it is cancelled, its sandbox is closed as soon as what runs in it returns.
         """
@@ -136,11 +138,12 @@ class Worker:
             return self._samples[task_id] - 1
 
     def _keep(self, played: Played) -> None:
-        """Append the episode's row. A full disk costs the row, not the training."""
+        """Append the episode's row; which step it was for only the trainer knows. A full disk costs the row, not the training."""
         tokens = len(played.response["observation_tokens"])
         actions = sum(end - start for start, end in played.response["action_ranges"])
         known = {"tokens": tokens, "action_tokens": actions, "retries": played.retries}
+        when = {"reward": played.response["reward"], "ended": round(time.time(), 3)}
         try:
-            append(self._rows, {**plain(played.episode), **known, "reward": played.response["reward"]})
+            append(self._rows, {**plain(played.episode), **known, **when})
         except StorageError as error:
             log.warning("an episode was not written down: %s", str(error))

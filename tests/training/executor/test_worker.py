@@ -110,6 +110,7 @@ def test_an_episode_leaves_a_row_with_its_turns_and_tokens(tmp_path):
     assert first["tokens"] == len(got["observation_tokens"])
     assert first["action_tokens"] == got["extra_logs"]["action_tokens"]
     assert (first["reward"], second["reward"]) == (1.0, 0.0)
+    assert first["ended"] <= second["ended"] <= time.time()
 
 
 @pytest.mark.parametrize("needs_done", [False, True])
