@@ -16,6 +16,10 @@ _THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
 _COMMAND = re.compile(r"<command>(.*?)</command>", re.DOTALL)
 _DONE = re.compile(r"<action>\s*done\s*</action>")
 _ANY_TAG = re.compile(r"</?(?:command|action)>")
+_OBSERVATION = re.compile(
+    r"(?P<notes>(?:[^\n]+\n)*?)(?:Exit code: -?\d+\n)?Working directory: (?P<cwd>.*?)\nOutput:\n(?P<output>.*)", re.DOTALL
+)
+_NO_OUTPUT = "(no output)"
 
 
 @dataclass(frozen=True)
@@ -100,3 +104,22 @@ def status_lines(result: ExecResult, timeout: float) -> list[str]:
     if result.restarted:
         lines.append("The shell was restarted: variables and functions are lost, files and the directory are kept.")
     return lines
+
+
+@dataclass(frozen=True)
+class Observation:
+    """An observation's parts."""
+
+    output: str
+    cwd: str = ""
+    notes: tuple[str, ...] = ()
+    """``status_lines``."""
+
+
+def read_observation(text: str) -> Observation:
+    """The parts of an observation in the words of the default prompts; of any other, all of it is output."""
+    found = _OBSERVATION.fullmatch(text.strip("\n"))
+    if found is None:
+        return Observation(text)
+    output = "" if found["output"].strip() == _NO_OUTPUT else found["output"]
+    return Observation(output, found["cwd"], tuple(found["notes"].splitlines()))

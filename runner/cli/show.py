@@ -10,14 +10,12 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from runner.cli.console import console
+from runner.cli.episode import show_episode, visible
 from runner.cli.runs import Run, all_runs, find_episode, find_run, find_task_folder
 from runner.cli.summary import attrition_table, phases_table, print_tasks, why_empty
-from runner.domain.episode import Episode, Outcome, Turn
 from runner.domain.errors import UserError
 from runner.domain.task import Task
 from runner.store.tasks import read_task
-
-_COLOUR = {Outcome.PASS: "green", Outcome.FAIL: "yellow", Outcome.INFRA: "red"}
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -73,13 +71,13 @@ def show_task(screen: Console, task: Task) -> None:
     """Everything about a task, the hidden parts included."""
     screen.print(Rule(f"task {task.id}", align="left"))
     for name, value in task.labels.items():
-        screen.print(f"[dim]{name}[/] {escape(value)}")
+        screen.print(f"[dim]{escape(name)}[/] {escape(visible(value))}")
     for name, value in task.metadata.items():
-        screen.print(f"[dim]{escape(str(name))}[/] {escape(str(value))}")
+        screen.print(f"[dim]{escape(str(name))}[/] {escape(visible(str(value)))}")
     if task.keep_ports:
         screen.print(f"[dim]grading keeps what listens on port[/] {', '.join(map(str, task.keep_ports))}")
     screen.print(Rule("instruction (what the agent sees)", align="left"))
-    screen.print(task.instruction.strip(), markup=False)
+    screen.print(visible(task.instruction.strip()), markup=False, soft_wrap=True)
     for title, text, language in (
         ("environment/setup.sh", task.environment.setup, "bash"),
         ("environment/start.sh", task.environment.start, "bash"),
@@ -92,35 +90,4 @@ def show_task(screen: Console, task: Task) -> None:
     ):
         if text.strip():
             screen.print(Rule(title, align="left"))
-            screen.print(Syntax(text.strip("\n"), language, background_color="default", word_wrap=True))
-
-
-def show_episode(screen: Console, episode: Episode) -> None:
-    """An episode like a terminal recording: thoughts dim, commands after a prompt, then what came back."""
-    screen.print(Rule(f"episode {episode.id}", align="left"))
-    screen.print(episode.prompt.strip(), style="dim", markup=False)
-    for number, turn in enumerate(episode.turns, 1):
-        _show_turn(screen, number, turn)
-    colour = _COLOUR[episode.outcome]
-    screen.print(Rule(align="left"))
-    ended = episode.end.value.replace("_", " ")
-    screen.print(f"[bold {colour}]{episode.outcome.value}[/]  ended by {ended} after {len(episode.turns)} turns")
-    if episode.outcome is not Outcome.PASS and episode.verdict.strip():
-        screen.print(episode.verdict.strip(), style="dim", markup=False)
-
-
-def _show_turn(screen: Console, number: int, turn: Turn) -> None:
-    tokens = f"{turn.input_tokens:,} tokens in, {turn.output_tokens:,} out"
-    screen.print(Rule(f"turn {number}   {tokens}", align="left", style="dim"))
-    thought, _, _ = turn.reply.partition("<command>")
-    thought = thought.replace("<think>", "").replace("</think>", "").replace("<action>done</action>", "").strip()
-    if thought:
-        screen.print(thought, style="italic", markup=False)
-    if turn.command is not None:
-        screen.print("[bold green]$[/] " + escape(turn.command), highlight=False)
-    elif turn.invalid:
-        screen.print(f"invalid: {turn.invalid}", style="yellow", markup=False)
-    else:
-        screen.print("done", style="bold green")
-    if turn.command is not None and turn.observation.strip():
-        screen.print(turn.observation.strip(), markup=False)
+            screen.print(Syntax(visible(text.strip("\n")), language, background_color="default", word_wrap=True))

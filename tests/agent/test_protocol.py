@@ -4,8 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.agent.protocol import Command, Done, Invalid, parse_reply, render_output, status_lines, strip_thoughts
+from runner.agent.harness import PROMPTS
+from runner.agent.protocol import (
+    Command,
+    Done,
+    Invalid,
+    parse_reply,
+    read_observation,
+    render_output,
+    status_lines,
+    strip_thoughts,
+)
+from runner.prompts import PromptSet
 from runner.sandbox.base import ExecResult
+
+PROMPT_SET = PromptSet.open(PROMPTS, "default")
 
 
 @pytest.mark.parametrize(
@@ -77,3 +90,19 @@ def test_a_killed_command_is_explained():
     text = " ".join(status_lines(result, 30))
     assert "30 seconds" in text
     assert "restarted" in text
+
+
+@given(
+    st.text(st.characters(exclude_characters="\r", exclude_categories=("Cs",)), max_size=50),
+    st.none() | st.integers(0, 255),
+    st.sampled_from(["/home/user", "/", "/tmp/two\nlines", "/a b"]),
+    st.booleans(),
+)
+def test_an_observation_can_be_taken_apart_again(output: str, code: int | None, cwd: str, late: bool) -> None:
+    result = ExecResult(output=output.encode(), exit_code=code, seconds=0.1, cwd=cwd, timed_out=late)
+    notes = status_lines(result, 30)
+    rendered = render_output(result.output, 1000).rstrip("\n")
+    text = PROMPT_SET.render("observation", exit_code=code, cwd=cwd, output=rendered, status=notes)
+    seen = read_observation(text)
+    assert (seen.cwd, seen.notes) == (cwd, tuple(notes))
+    assert seen.output.strip() == rendered.strip()
