@@ -118,7 +118,7 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         place.folder.mkdir(parents=True, exist_ok=True)
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", sys.executable, "-m", "runner.cli", *words],
+            ["setsid", "--ctty", *place.inside, sys.executable, "-m", "runner.cli", *words],
             **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
             cwd=place.folder,
             env={**os.environ, **place.environment, "TERM": "xterm"},
@@ -154,6 +154,16 @@ def test_nohup_keeps_a_run_going(tmp_path: Path) -> None:
             wait_until(lambda: lines_in(place, "draws.jsonl") >= 1, process)
             process.send_signal(signal.SIGHUP)
             assert process.wait(60) == 0
+
+
+def test_a_run_that_was_disowned_outlives_its_terminal(tmp_path: Path) -> None:
+    place = Workplace(tmp_path / "work", WORDS, ENVIRONMENT, ("env", "--ignore-signal=HUP"))
+    with quickstart_server(latency=0.05) as server:
+        words = [*FEW, *live_overrides(server.openai_url)]
+        with in_terminal(place, "run", "quickstart", *WORDS, *words) as terminal:
+            wait_until(lambda: terminal.read() and lines_in(place, "draws.jsonl") >= 1, terminal.process)
+            terminal.close()
+            assert terminal.process.wait(60) == 0
 
 
 def test_a_check_that_is_told_to_end_leaves_nothing(workplace: Workplace) -> None:
