@@ -39,15 +39,22 @@ def apptainer_words(apptainer_settings: Sandbox) -> tuple[str, ...]:
     return ("sandbox=apptainer", f"sandbox.base_image={apptainer_settings.base_image}")
 
 
-@pytest.fixture(params=["local", "docker"])
-def sandbox_words(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    words: tuple[str, ...] = request.getfixturevalue(f"{request.param}_words")
-    return words
+@pytest.fixture(params=["local", "docker", pytest.param("apptainer", marks=pytest.mark.apptainer)])
+def workplace(request: pytest.FixtureRequest) -> Workplace:
+    """One on each backend in turn."""
+    place: Workplace = request.getfixturevalue(f"{request.param}_workplace")
+    return place
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, sandbox_words: tuple[str, ...]) -> Workplace:
-    return Workplace(tmp_path / "work", sandbox_words)
+def workplaces(request: pytest.FixtureRequest) -> dict[str, Workplace]:
+    """One on every backend; skips unless all of them work here."""
+    return {name: request.getfixturevalue(f"{name}_workplace") for name in ("local", "docker", "apptainer")}
+
+
+@pytest.fixture
+def docker_workplace(tmp_path: Path, docker_words: tuple[str, ...]) -> Workplace:
+    return Workplace(tmp_path / "docker", docker_words)
 
 
 @pytest.fixture
@@ -62,4 +69,4 @@ def apptainer_workplace(apptainer_cache: Path, apptainer_words: tuple[str, ...])
 
 @pytest.fixture
 def local_workplace(tmp_path: Path, local_words: tuple[str, ...]) -> Workplace:
-    return Workplace(tmp_path / "work", local_words)
+    return Workplace(tmp_path / "local", local_words)
