@@ -148,10 +148,10 @@ def main() -> None:
 
 
 def measure(load: Load) -> Result:
-    """One rollout. Fails when an episode was not solved, retried or masked."""
+    """One rollout. Fails when an episode was not solved, or masked."""
     tasks = [a_task(f"count{n}") for n in range(TASKS)]
     with tempfile.TemporaryDirectory(prefix="endless-benchmark-") as folder:
-        made = settings(Path(folder), tasks, sandbox=load.sandbox, agent=AGENT, live=load.live, retries=0)
+        made = settings(Path(folder), tasks, sandbox=load.sandbox, agent=AGENT, live=load.live)
         cache = Path.home() / ".cache" / "endless-benchmarks" / "rollout"
         with closing(Worker(replace(made, cache=cache))) as worker:
             _build(worker, tasks)
@@ -242,6 +242,7 @@ _ROWS = {
     "per episode, model": lambda r: f"{r.mean('seconds_model'):.1f} s",
     "... shell": lambda r: f"{r.mean('seconds_shell'):.2f} s",
     "... grading": lambda r: f"{r.mean('seconds_grading'):.2f} s",
+    "begun again": lambda r: f"{r.mean('infra_retries') * r.load.episodes:.0f}",
     "CPU per episode": lambda r: f"{1000 * r.cpu / r.load.episodes:.0f} ms",
     "load average": lambda r: f"{r.average:.1f}",
 }

@@ -138,7 +138,7 @@ class Worker:
             return self._samples[task_id] - 1
 
     def _keep(self, played: Played) -> None:
-        """Append the episode's row; which step it was for only the trainer knows. A full disk costs the row, not the training."""
+        """Append the episode's row. (Its step is the trainer's secret.) A full disk costs the row, not the training."""
         tokens = len(played.response["observation_tokens"])
         actions = sum(end - start for start, end in played.response["action_ranges"])
         known = {"tokens": tokens, "action_tokens": actions, "retries": played.retries}
