@@ -163,7 +163,8 @@ class Ppo:
     temperature: float = 1.0
     top_p: float = 1.0
     live_episodes: int = 64
-    """Sandboxes open at once, over all engines."""
+    """Sandboxes in use at once, over all engines, in place of ``sandbox.concurrency``; ``sandbox.prestart`` more are
+    started ahead of their turn."""
     reward_needs_done: bool = False
     """Also ask for the agent's own ``done`` (the paper: no)."""
     infra_retries: int = 2
