@@ -1,5 +1,6 @@
 """The phase: prompts, executor settings and a policy for OpenRLHF, then its training."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import runner.training.executor as executor
 from runner.agent.harness import PROMPTS, opening
 from runner.domain.episode import Episode
+from runner.domain.errors import EndlessError
 from runner.domain.plain import plain
 from runner.domain.task import Task
 from runner.llm.base import Message
@@ -26,6 +28,8 @@ from runner.training.compile.layout import ppo_layout
 from runner.training.executor.settings import ExecutorSettings, Recipe, write_settings
 from runner.training.figures import check_sanity
 from runner.training.figures.follow import Point
+
+log = logging.getLogger(__name__)
 
 PROMPT_FILE, DEV_FILE, EPISODES = "prompts.jsonl", "dev.jsonl", "episodes"
 
@@ -53,7 +57,10 @@ class PpoPhase:
         def check(points: Sequence[Point]) -> None:
             check_sanity(points, sanity)
 
-        run_training(context, self.name, facts, compile_ppo, check=check, env=self._settings(context))
+        try:
+            run_training(context, self.name, facts, compile_ppo, check=check, env=self._settings(context))
+        finally:
+            _remove_sandboxes(context)
 
     def report(self, config: Config, folder: Path, fingerprint: str) -> Any:
         episodes = sample_episodes(folder / EPISODES, config.tracking.episode_traces)
@@ -110,6 +117,16 @@ class PpoPhase:
 def _ppo(context: Context) -> Ppo:
     assert context.config.ppo is not None
     return context.config.ppo
+
+
+def _remove_sandboxes(context: Context) -> None:
+    """Of rollout workers that were killed. Those of other nodes go when a worker starts there again."""
+    if context.config.training.ray_address is not None:
+        return
+    try:
+        context.resources.backend().reap()
+    except EndlessError as error:
+        log.warning("sandboxes may have stayed behind, for a later run to remove: %s", str(error))
 
 
 def _keep_first(path: Path, rows: int) -> None:
