@@ -4,7 +4,8 @@
 Its arguments are TCP ports. A process of the agent's that has a socket listening on one of them is kept; all others are
 killed. It runs as the sandbox's root, in the agent's process namespace. What makes that exact:
 
-* everything is stopped first, by one ``kill(-1, SIGSTOP)``: the kernel does that at once for the whole namespace, so
+* a service that was started a moment ago has some seconds to begin to listen;
+* everything is stopped then, by one ``kill(-1, SIGSTOP)``: the kernel does that at once for the whole namespace, so
   nothing forks away, and nothing acts while it is being looked at;
 * who holds which socket is read as the agent's user, by a child: root here lacks the capability to look into others'
   descriptors. A process that hides its own from its user (it is not "dumpable") is not kept;
@@ -25,7 +26,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 AGENT = 1000
-ROUNDS, STOP_SECONDS, END_SECONDS, ALL_SECONDS = 10, 3.0, 10.0, 20
+ROUNDS, LISTEN_SECONDS, STOP_SECONDS, END_SECONDS, ALL_SECONDS = 10, 5.0, 3.0, 10.0, 25
 KEPT, NOBODY, TROUBLE = 0, 3, 4
 """Exit codes: only keepers are left; nothing of the agent's is left; it did not work, and the caller must end all."""
 LISTENING = "0A"
@@ -36,6 +37,7 @@ HALTED = "TtDZXx"
 def main(ports: set[int]) -> int:
     """Do it; returns the exit code."""
     signal.alarm(ALL_SECONDS)
+    await_listeners(ports)
     try:
         for _ in range(ROUNDS):
             left = one_round(ports)
@@ -45,6 +47,13 @@ def main(ports: set[int]) -> int:
         print(f"{type(error).__name__}: {error}")
     resume(set(processes()) - agents())
     return TROUBLE
+
+
+def await_listeners(ports: set[int]) -> None:
+    """Wait until each port has one, or nobody is left who could be."""
+    deadline = time.monotonic() + LISTEN_SECONDS
+    while not ports <= set(listening(ports).values()) and agents() and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def one_round(ports: set[int]) -> set[int] | None:
@@ -187,19 +196,20 @@ def become_agent() -> None:
 
 
 def look(ports: set[int]) -> list[int]:
-    sockets = listening(ports)
+    sockets = set(listening(ports))
     return [pid for pid in processes() if sockets and not sockets.isdisjoint(descriptors(pid))]
 
 
-def listening(ports: set[int]) -> set[str]:
-    """What links to the listening sockets of these ports look like below /proc/PID/fd."""
-    found = set()
+def listening(ports: set[int]) -> dict[str, int]:
+    """What links to the listening sockets of these ports look like below /proc/PID/fd, and the ports."""
+    found = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):  # a kernel without IPv6
             for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
                 parts = line.split()
-                if parts[3] == LISTENING and int(parts[1].rpartition(":")[2], 16) in ports:
-                    found.add(f"socket:[{parts[9]}]")
+                port = int(parts[1].rpartition(":")[2], 16)
+                if parts[3] == LISTENING and port in ports:
+                    found[f"socket:[{parts[9]}]"] = port
     return found
 
 
