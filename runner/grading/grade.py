@@ -41,7 +41,9 @@ def settle(task: Task, verdict: Verdict, backend: Backend, image: Image) -> Verd
         control = grade(task, untouched, backend)
     if control.reason is Reason.NO_REWARD:
         end = control.log[-300:]
-        raise EngineError(f"The verifier of task {task.id} leaves no reward even where no agent has been: {end}")
+        raise EngineError(
+            f"The verifier of task {task.id} leaves no reward even where no agent has been: {end}. Mend it."
+        )
     return verdict
 
 

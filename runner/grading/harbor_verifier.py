@@ -26,6 +26,7 @@ from pathlib import Path
 from runner.domain.episode import Outcome
 from runner.domain.errors import EngineError
 from runner.grading.verify import GRACE_SECONDS, LOG_BYTES, Reason, Verdict, execute, read_report
+from runner.sandbox.advice import advised
 from runner.sandbox.base import Role, Sandbox
 
 SEARCH_SECONDS = 60.0
@@ -65,10 +66,10 @@ def verify_script(
     if isinstance(report, Verdict):
         return report
     if report["reason"] == "no_place":
-        raise EngineError(f"A verifier script cannot run in this sandbox: {report['log']}")
+        raise EngineError(advised(f"A verifier script cannot run in this sandbox: {report['log']}"))
     if report["reason"] == "out_of_range":
         raise EngineError(
-            f"The verifier gave a reward of {report['reward']:g}; only rewards from 0 to 1 have a meaning"
+            f"The verifier gave a reward of {report['reward']:g}; only rewards from 0 to 1 mean anything: mend it"
         )
     reason = Reason(report["reason"])
     passed = reason is Reason.PASSED and result.exit_code == 0

@@ -31,6 +31,7 @@ from typing import Any
 
 from runner.domain.episode import Outcome
 from runner.domain.errors import EngineError, EngineGone
+from runner.sandbox.advice import KILLED, OTHER_IMAGE
 from runner.sandbox.base import ExecResult, Role, Sandbox
 from runner.sandbox.runtime import SITE, python_argv
 
@@ -168,7 +169,9 @@ def read_report(sandbox: Sandbox, grader: Path, nonce: bytes, result: ExecResult
     lines = [line.removeprefix(nonce) for line in result.output.splitlines() if line.startswith(nonce)]
     if b"ready" not in lines:
         said = result.output[-500:].decode("utf-8", "replace").strip()
-        raise EngineError(f"The verifier did not start in the sandbox (exit code {result.exit_code}). {said}".strip())
+        raise EngineError(
+            f"The verifier did not start in the sandbox (exit code {result.exit_code}): {said}. {OTHER_IMAGE}"
+        )
     if len(lines) < 2:
         _check_health(sandbox, grader)
         reason = Reason.TIMEOUT if result.timed_out else Reason.CRASH
@@ -197,4 +200,4 @@ def _check_health(sandbox: Sandbox, grader: Path) -> None:
     argv = [*python_argv(grader), "-c", "import sys; print(sys.argv[1])", proof]
     result = sandbox.exec(argv, role=Role.ROOT, timeout=HEALTH_SECONDS)
     if result.exit_code != 0 or result.output.strip() != proof.encode():
-        raise EngineError(f"The sandbox broke while the tests ran (exit code {result.exit_code}).")
+        raise EngineError(f"The sandbox broke while the tests ran (exit code {result.exit_code}). {KILLED}")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from runner.domain.errors import EngineError
+from runner.sandbox.advice import advised
 from runner.sandbox.cache import Kept
 
 IN_USE = "a run that works now uses it"
@@ -77,9 +78,9 @@ def _gone(path: Path, remove: Callable[[Path], None]) -> bool:
     try:
         remove(path)
     except OSError as error:
-        raise EngineError(f"{path} could not be removed: {error.strerror}") from error
+        raise EngineError(advised(f"{path} could not be removed: {error.strerror}")) from error
     if path.exists():
-        raise EngineError(f"{path} could not be removed: some of its files belong to others")
+        raise EngineError(f"{path} could not be removed: some of its files belong to other users. Remove it as root")
     return True
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runner.domain.errors import EngineError
+from runner.sandbox.advice import advised
 
 _GATE = "gate.lock"
 
@@ -38,7 +39,7 @@ class Lease:
                     _live(self._folder)
                     self._held = _new_lease(self._folder)
             except OSError as error:
-                raise EngineError(f"The cache in {self._folder.parent} cannot be used: {error}") from error
+                raise EngineError(advised(f"The cache in {self._folder.parent} cannot be used: {error}")) from error
 
     def release(self) -> None:
         """Give it back. Idempotent; does not raise."""
@@ -67,7 +68,7 @@ def _gate(folder: Path) -> Iterator[None]:
     try:
         gate = (folder / _GATE).open("a")
     except OSError as error:
-        raise EngineError(f"The cache in {folder.parent} cannot be used: {error}") from error
+        raise EngineError(advised(f"The cache in {folder.parent} cannot be used: {error}")) from error
     with gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         yield

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runner.domain.errors import EngineError, MissingRequirement
+from runner.sandbox.advice import advised
 
 DISTRIBUTIONS = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
@@ -56,7 +57,7 @@ def ensure_runtime(cache: Path) -> Path:
             if not final.is_dir():
                 _build_beside(final)
     except OSError as error:
-        raise EngineError(f"cannot prepare the grader's Python in {final.parent}: {error}") from error
+        raise EngineError(advised(f"The grader's Python could not be prepared in {final.parent}: {error}")) from error
     return final
 
 
@@ -84,7 +85,9 @@ def _version(distribution: str) -> str:
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError as error:
-        raise MissingRequirement(f"{distribution} is not installed here, and the grader carries it along") from error
+        raise MissingRequirement(
+            f"{distribution} is not installed here, and the grader carries it along: pip install {distribution}"
+        ) from error
 
 
 @contextmanager
@@ -214,7 +217,9 @@ def _copy_packages(target: Path) -> None:
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
-            raise MissingRequirement(f"the Python package {name} is not installed here: the grader carries it along")
+            raise MissingRequirement(
+                f"{name} is not installed here, and the grader carries it along: pip install {name}"
+            )
         if spec.submodule_search_locations is None:
             shutil.copy2(spec.origin, target / f"{name}.py")
         else:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runner.domain.errors import EngineError
+from runner.sandbox.advice import OTHER_BASE, advised
 from runner.sandbox.apptainer.command import OF_APPTAINER, SIF, build_argv, build_environment, program
 from runner.sandbox.apptainer.machine import output, remove
 from runner.sandbox.disk import abandoned
@@ -40,7 +41,7 @@ def ensure_base(settings: Settings, folder: Path) -> Path:
             if not final.exists():
                 _build(settings, final)
     except OSError as error:
-        raise EngineError(f"The base image could not be made in {folder}: {error}") from error
+        raise EngineError(advised(f"The base image could not be made in {folder}: {error}")) from error
     return final
 
 
@@ -110,7 +111,9 @@ def _build(settings: Settings, final: Path) -> None:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_BYTES))
             said = log.read().decode("utf-8", "replace").strip()
         if done.returncode != 0:
-            raise EngineError(f"Apptainer could not build the base image from {bootstrap}://{source}: {said}")
+            raise EngineError(
+                f"Apptainer could not build the base image from {bootstrap}://{source}: {said}\n{OTHER_BASE}"
+            )
         if image.is_dir():
             _bare(image)
         image.rename(final)

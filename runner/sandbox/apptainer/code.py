@@ -8,6 +8,7 @@ from pathlib import Path
 
 import runner
 from runner.domain.errors import EngineError
+from runner.sandbox.advice import advised
 
 _MODULES = ("domain/plain.py", "domain/task.py", "sandbox/local/identity.py", "sandbox/local/inside/*.py")
 _PACKAGES = ("", "domain", "sandbox", "sandbox/local", "sandbox/local/inside")
@@ -24,7 +25,7 @@ def ensure_code(cache: Path) -> Path:
             _copy(source, files, final)
         os.utime(final)  # its time is its last use
     except OSError as error:
-        raise EngineError(f"The program for the inside could not be put into {cache}: {error}") from error
+        raise EngineError(advised(f"The program for the inside could not be put into {cache}: {error}")) from error
     return final
 
 

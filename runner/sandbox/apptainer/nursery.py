@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from runner.domain.errors import EngineError
+from runner.sandbox.advice import advised
 from runner.sandbox.apptainer.command import BASE_MOUNT, CODE_MOUNT, GRADER_MOUNT, environment, exec_argv
 from runner.sandbox.local.identity import COUNT, Identity
 from runner.sandbox.local.inside import wire
@@ -51,7 +52,7 @@ class ApptainerNursery(Nursery):
                 try:
                     answer, _ = self._ask({"users": True})
                 except OSError as error:
-                    raise EngineError(f"Apptainer could not start a container: {error}") from error
+                    raise EngineError(advised(f"Apptainer could not start a container: {error}")) from error
                 many = bool(answer["many"])
                 self._identity = Identity(
                     kind="subuid" if many else "single", first=0, first_group=0, count=COUNT if many else 1

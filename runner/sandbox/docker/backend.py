@@ -8,6 +8,7 @@ from typing import Any
 
 from runner.domain.errors import EngineError
 from runner.domain.task import Environment
+from runner.sandbox.advice import UNSTEADY
 from runner.sandbox.base import BuildFailure, Image, Probe
 from runner.sandbox.docker import containers
 from runner.sandbox.docker.engine import Engine, connect, describe, passes
@@ -83,7 +84,9 @@ class DockerBackend:
         ahead = None if image.environment.has_services else DockerSandbox.open_shell
         with self._starter.opened(lambda: self._started(image), ahead) as sandbox:
             if failure := _serve(sandbox, image):
-                raise EngineError(f"The task's services started when it was built, but not now: {failure.log}")
+                raise EngineError(
+                    f"The task's services started when it was built, but not now: {failure.log}. {UNSTEADY}"
+                )
             yield sandbox
 
     def stop(self) -> None:

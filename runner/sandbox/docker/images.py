@@ -12,6 +12,7 @@ from typing import IO
 
 from runner.domain.errors import EngineError, MissingRequirement
 from runner.domain.task import AGENT_HOME, AGENT_USER, Environment, is_private
+from runner.sandbox.advice import OTHER_BASE, STOPPED
 from runner.sandbox.base import BuildFailure
 from runner.sandbox.docker.archive import archive, folder_archive
 from runner.sandbox.docker.attached import Attached
@@ -106,7 +107,8 @@ class Images:
         failure = self._dockerfile(tag, BASE_SECONDS, {"BASE": self._settings.base_image}).run(self._engine, context)
         if failure is not None:
             end = failure.log.strip()[-1000:]
-            raise MissingRequirement(f"The base image (FROM {self._settings.base_image}) does not build:\n{end}")
+            base = self._settings.base_image
+            raise MissingRequirement(f"The base image (FROM {base}) does not build:\n{end}\n{OTHER_BASE}")
 
     def _dockerfile(self, tag: str, timeout: float, args: Mapping[str, str] | None = None) -> DockerfileBuild:
         settings = self._settings
@@ -159,7 +161,7 @@ class Images:
         script ends the container itself, being root there: then it does so again."""
         if tag not in self._stopped and self._has_stopped(container, code):
             self._stopped.add(tag)
-            raise EngineError("A build's container was stopped in mid-build. Did the engine's daemon restart?")
+            raise EngineError(f"A container was stopped from outside in mid-build. {STOPPED}")
 
     def _has_stopped(self, container: str, code: int | None) -> bool:
         """The engine may know it a moment later than the script has ended."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runner.domain.errors import EngineError, EngineGone
 from runner.domain.task import AGENT_HOME, Environment
 from runner.sandbox import services
+from runner.sandbox.advice import OTHER_IMAGE, STOPPED
 from runner.sandbox.base import BuildFailure, ExecResult, Role
 from runner.sandbox.docker.attached import Attached
 from runner.sandbox.docker.engine import Engine
@@ -77,7 +78,8 @@ class DockerSandbox:
             self._shell.close()
             self._restart()
         if code in (126, 127) and output.startswith(NOT_STARTED):
-            raise EngineError(f"{argv[0]} could not be executed in the container: {output.decode('utf-8', 'replace')}")
+            said = output.decode("utf-8", "replace").strip()
+            raise EngineError(f"{argv[0]} could not be executed in the container: {said}. {OTHER_IMAGE}")
         seconds = time.monotonic() - began
         return ExecResult(
             output=output, exit_code=code, seconds=seconds, timed_out=stop == "time", truncated=stop == "flood"
@@ -143,7 +145,7 @@ class DockerSandbox:
         with self._engine.trouble("look at a container"):
             state = self._engine.client.api.inspect_container(self._id)["State"]
         if not state["Running"] and not state.get("OOMKilled"):
-            raise EngineError("A container was stopped from outside in mid-episode. Did the engine's daemon restart?")
+            raise EngineError(f"A container was stopped from outside in mid-episode. {STOPPED}")
 
     def _restart(self) -> None:
         with self._engine.turn(), self._engine.trouble("restart a container"):

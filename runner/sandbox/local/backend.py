@@ -14,6 +14,7 @@ from typing import Any
 from runner.domain.errors import EndlessError, EngineError, MissingRequirement
 from runner.domain.plain import plain
 from runner.domain.task import Environment
+from runner.sandbox.advice import UNSTEADY
 from runner.sandbox.base import BuildFailure, Image, Probe, Role
 from runner.sandbox.lease import Lease
 from runner.sandbox.local import build
@@ -91,7 +92,9 @@ class LocalBackend:
         ahead = None if image.environment.has_services else LocalSandbox.open_shell
         with self._starter.opened(lambda: self._started(image), ahead) as sandbox:
             if image.environment.has_services and (failure := sandbox.serve(image.environment)):
-                raise EngineError(f"The task's services started when it was built, but not now: {failure.log}")
+                raise EngineError(
+                    f"The task's services started when it was built, but not now: {failure.log}\n{UNSTEADY}"
+                )
             yield sandbox
 
     def stop(self) -> None:
@@ -143,7 +146,9 @@ class LocalBackend:
         try:
             layer = os.open(image.reference, os.O_RDONLY)
         except OSError as error:
-            raise EngineError(f"The built environment {image.reference} is gone: {error.strerror}") from error
+            raise EngineError(
+                f"The built environment {image.reference} is gone: {error.strerror}. Run again: it is built anew."
+            ) from error
         try:
             with self._stage(building=False, layer=layer) as stage:
                 sandbox = self._sandbox(stage)

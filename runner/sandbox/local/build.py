@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runner.domain.errors import EngineError
+from runner.sandbox.advice import KILLED, advised
 from runner.sandbox.base import BuildFailure
 from runner.sandbox.disk import abandoned
 from runner.sandbox.local.limits import build_limits
@@ -53,7 +54,9 @@ def _put(stage: Stage, space: int, script: str, *, single: bool) -> None:
         try:
             said, _ = collect_tail(process, 60.0, LOG_BYTES)
             if process.exit_code() != 0:
-                raise EngineError(f"A setup script could not be put in place: {said.decode('utf-8', 'replace')}")
+                raise EngineError(
+                    advised(f"A setup script could not be put in place: {said.decode('utf-8', 'replace')}")
+                )
         finally:
             process.close()
     finally:
@@ -75,7 +78,7 @@ def _run(stage: Stage, space: int, program: Program, timeout: float) -> BuildFai
     if late:
         return BuildFailure(log=log, timed_out=True)
     if code is None:
-        raise EngineError("A sandbox ended while its setup script ran")
+        raise EngineError(f"A sandbox ended while its setup script ran. {KILLED}")
     return BuildFailure(log=f"{log.rstrip()}\n(exit code {code})".lstrip()) if code else None
 
 
@@ -86,7 +89,9 @@ def found(layer: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise EngineError(f"The built environment {layer} cannot be used: {error.strerror}") from error
+        raise EngineError(
+            f"The built environment {layer} cannot be used: {error.strerror}. Delete it: it is built anew."
+        ) from error
     return True
 
 
@@ -107,7 +112,7 @@ def new_layer(path: Path) -> Iterator[int]:
             os.close(descriptor)
         partial.rename(path)
     except OSError as error:
-        raise EngineError(f"A built environment could not be kept in {path.parent}: {error}") from error
+        raise EngineError(advised(f"A built environment could not be kept in {path.parent}: {error}")) from error
     finally:
         with contextlib.suppress(OSError):  # it has its name now, or could not be made
             partial.unlink()

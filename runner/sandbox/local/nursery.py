@@ -13,6 +13,7 @@ from typing import IO
 
 import runner
 from runner.domain.errors import EngineError
+from runner.sandbox.advice import KILLED, advised
 from runner.sandbox.local.identity import Identity
 from runner.sandbox.local.inside import wire
 from runner.sandbox.local.process import Process, Program
@@ -50,7 +51,7 @@ class Nursery:
                 pid, pidfd = self._fork(settings, [theirs.fileno(), *([] if layer is None else [layer])])
         except OSError as error:
             ours.close()
-            raise EngineError(f"A sandbox could not be started: {error}") from error
+            raise EngineError(advised(f"A sandbox could not be started: {error}")) from error
         except BaseException:
             ours.close()
             raise
@@ -60,7 +61,7 @@ class Nursery:
             try:
                 self._fill(pid)
             except OSError as error:
-                raise EngineError(f"The sandbox's users could not be set up: {error}") from error
+                raise EngineError(advised(f"The sandbox's users could not be set up: {error}")) from error
             stage.tell({"mapped": True})
             stage.expect("ready")
         except BaseException:
@@ -81,7 +82,7 @@ class Nursery:
         """A warden's process number, as the nursery sees it, and a descriptor for it. Raises EngineError, OSError."""
         answer, passed = self._ask(settings, descriptors)
         if "error" in answer:
-            raise EngineError(f"A sandbox could not be started: {answer['error']}")
+            raise EngineError(advised(f"A sandbox could not be started: {answer['error']}"))
         return int(answer["pid"]), passed[0]
 
     def _ask(self, request: wire.Message, descriptors: Sequence[int] = ()) -> tuple[wire.Message, list[int]]:
@@ -178,19 +179,19 @@ class Stage:
         try:
             wire.send(self._end, request, descriptors)
         except OSError as error:
-            raise EngineError(f"The sandbox does not listen any more: {error}") from error
+            raise EngineError(f"The sandbox does not listen any more: {error}. {KILLED}") from error
 
     def expect(self, key: str = "") -> wire.Message:
         """The next answer. Raises EngineError when it is an error, or not the one that holds ``key``."""
         try:
             received = wire.receive(self._end)
         except OSError as error:
-            raise EngineError(f"The sandbox does not answer: {error}") from error
+            raise EngineError(f"The sandbox does not answer: {error}. {KILLED}") from error
         if received is None:
-            raise EngineError("The sandbox ended by itself: was it killed, for lack of memory perhaps?")
+            raise EngineError(f"The sandbox has ended. {KILLED}")
         answer, _ = received
         if "error" in answer:
-            raise EngineError(f"The sandbox: {answer['error']}")
+            raise EngineError(advised(f"The sandbox failed at {answer['error']}"))
         if key and key not in answer:
             raise EngineError(f"The sandbox answered {answer} where {key} was due")
         return answer

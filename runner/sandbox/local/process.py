@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.domain.errors import EngineError
+from runner.sandbox.advice import advised
 
 SEND_SECONDS = 30.0
 """A program that reads nothing for this long is taken for dead."""
@@ -141,7 +142,7 @@ class Process:
         if not self._said.startswith(b"started\n"):
             said = self._said.decode("utf-8", "replace").removeprefix("error ").strip()
             self.close()
-            raise EngineError(f"A program could not be started in the sandbox: {said or 'no answer'}")
+            raise EngineError(advised(f"A program could not be started in the sandbox: {said or 'no answer'}"))
 
 
 _UNKNOWN = -1

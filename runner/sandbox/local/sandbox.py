@@ -10,6 +10,7 @@ from pathlib import Path
 from runner.domain.errors import EngineError
 from runner.domain.task import AGENT_HOME, Environment
 from runner.sandbox import services
+from runner.sandbox.advice import KILLED
 from runner.sandbox.base import BuildFailure, ExecResult, Role
 from runner.sandbox.local.nursery import Stage
 from runner.sandbox.local.process import Process, Program
@@ -98,7 +99,7 @@ class LocalSandbox:
         finally:
             process.close()
         if code is None and not stop:
-            raise EngineError(f"The sandbox ended while {program.argv[0]} ran in it")
+            raise EngineError(f"The sandbox ended while {program.argv[0]} ran in it. {KILLED}")
         return code, output, stop
 
     def _open(self, argv: Sequence[str], cwd: str | None) -> Process:
