@@ -224,7 +224,7 @@ class Broken:
     def run(self, command: str, *, timeout: float) -> ExecResult:
         raise AssertionError("no command is due")
 
-    def quiesce(self) -> None:
+    def quiesce(self, keep_ports: Sequence[int] = ()) -> None:
         """There is nothing to end."""
 
     def exec(
