@@ -250,6 +250,32 @@ def test_a_sandbox_that_breaks_under_the_tests_is_infrastructure_trouble() -> No
         judged((b"\nNONCEready\n", 137), (b"", 137))
 
 
+class Crowded(Broken):
+    """A sandbox in which nothing of ours starts until the services that were kept have ended, if then."""
+
+    def __init__(self, *, recovers: bool) -> None:
+        super().__init__()
+        self._recovers, self._quiet = recovers, False
+
+    def quiesce(self, keep_ports: Sequence[int] = ()) -> None:
+        self._quiet = not keep_ports
+
+    def exec(
+        self, argv: Sequence[str], *, role: Role, timeout: float, stdin: bytes = b"", cwd: str = "/"
+    ) -> ExecResult:
+        if not (self._quiet and self._recovers):
+            raise EngineError("no process can be started")
+        return ExecResult(output=argv[-1].encode(), exit_code=0, seconds=0.0)
+
+
+def test_a_grader_that_works_only_without_the_kept_services_is_their_fail() -> None:
+    verdict = verify(Crowded(recovers=True), Path("/grader"), "", timeout=1, keep_ports=(8080,))
+    assert (verdict.outcome, verdict.reason) == (FAIL, Reason.CRASH)
+    assert "no process can be started" in verdict.log
+    with pytest.raises(EngineError):
+        verify(Crowded(recovers=False), Path("/grader"), "", timeout=1, keep_ports=(8080,))
+
+
 @pytest.mark.parametrize(("code", "change"), [(1, {}), (0, {"exit": 1}), (0, {"collected": 2}), (0, {"failed": 1})])
 def test_a_pass_needs_everything_to_agree(code: int, change: dict[str, int]) -> None:
     import json
