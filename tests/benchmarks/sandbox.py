@@ -58,7 +58,7 @@ def main() -> None:
         sys.exit(f"The benchmark needs a container engine. {found.detail} {found.remedy}")
     client = docker.from_env(timeout=300)
     try:
-        with tempfile.TemporaryDirectory(prefix="endless-benchmark-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="endless-benchmark-", ignore_cleanup_errors=True) as scratch:
             result = measure(client, arguments, Path(scratch))
     finally:
         client.close()

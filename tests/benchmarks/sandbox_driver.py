@@ -45,14 +45,17 @@ class Driver:
         return answer
 
     def close(self) -> None:
-        """End the process. Idempotent."""
+        """End the process, which ends by itself where it has nothing to do. Idempotent."""
         if self._process is None:
             return
         assert self._process.stdin
         assert self._process.stdout
-        self._process.kill()
-        self._process.wait()
         self._process.stdin.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._process.stdout.close()
         self._process = None
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import docker
 from docker import DockerClient
 from docker.models.containers import Container
-from peers.protocol import TEST, Open, Setup, serve
+from peers.measuring import TEST, Open
+from peers.protocol import Setup, serve
 
 
 class Sdk:

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from peers.protocol import TEST, AsyncOpen, Setup, serve_async
+from peers.measuring import TEST, AsyncOpen
+from peers.protocol import Setup, serve_async
 
 COMPOSE = """services:
   default:

@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from peers.protocol import TEST, Open, Setup, serve
+from peers.measuring import TEST, Open
+from peers.protocol import Setup, serve
 
 
 class Mini:

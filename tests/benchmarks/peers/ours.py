@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from peers.protocol import TEST, Open, Setup, serve
+from peers.measuring import TEST, Open
+from peers.protocol import Setup, serve
 
 from runner.domain.episode import Outcome
 from runner.domain.task import Environment

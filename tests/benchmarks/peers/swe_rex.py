@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from peers.protocol import TEST, Open, Setup, serve
+from peers.measuring import TEST, Open
+from peers.protocol import Setup, serve
 
 SECONDS = 180.0
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from peers.protocol import TEST, Open, Setup, serve
+from peers.measuring import TEST, Open
+from peers.protocol import Setup, serve
 
 COMPOSE = """services:
   client:
