@@ -138,6 +138,12 @@ class TestAfterAnAgent:
         assert verdict.reason is Reason.NO_REWARD
         assert settle(task, verdict, engine.backend, engine.image).outcome is Outcome.FAIL
 
+    def test_limit_a_script_that_runs_the_agents_program_as_root_is_its_own_judge(self, engine: "Engine") -> None:
+        task = replace(TASK, verifier_script=f"echo 0 > {REWARD}; bash /home/user/run.sh")
+        with engine.start() as sandbox:
+            sandbox.run(f"echo 'echo 1 > {REWARD}' > run.sh", timeout=10)
+            assert grade(task, sandbox, engine.backend).outcome is Outcome.PASS
+
     def test_a_verifier_that_never_leaves_a_reward_is_an_error(self, engine: "Engine") -> None:
         task = replace(TASK, verifier_script="curl --silent http://192.0.2.1/run | sh")
         with engine.start() as sandbox:

@@ -225,6 +225,27 @@ def test_a_process_that_takes_all_memory_ends_alone(sandbox: Sandbox) -> None:
     assert "code 137 kept 1" in said_of_it or "MemoryError" in said_of_it
 
 
+def test_memory_is_limited_for_the_whole_sandbox_on_docker_only(ready: Ready, settings: Settings, cache: Path) -> None:
+    hold = "python3 -c 'import time; x = b\"x\" * (110 << 20); time.sleep(3)'"
+    with another(replace(settings, memory_mb=256), cache) as backend, backend.start(built(backend)) as sandbox:
+        lived = said(
+            sandbox, f"for i in 1 2 3; do {hold} & done; for job in $(jobs -p); do wait $job; echo $?; done", 60
+        )
+    assert (lived.split() == ["0"] * 3) == (ready.name != "docker"), lived
+
+
+def test_the_probe_says_what_is_not_enforced(ready: Ready) -> None:
+    limits = " / ".join(ready.backend.probe().limits)
+    not_enforced = {
+        "docker": ("disk space is not limited",),
+        "apptainer": ("memory is limited for each process", "processor time is not limited"),
+        "local": ("memory is limited for each process", "processor time is not limited", "this machine's own"),
+    }
+    for limit in not_enforced[ready.name]:
+        assert limit in limits
+    assert "kernel is shared" in limits
+
+
 # Programs beside the shell
 
 
