@@ -74,12 +74,6 @@ class Engine:
         components = self.version.get("Components") or []
         return any("podman" in str(component.get("Name", "")).lower() for component in components)
 
-    @property
-    def subpaths(self) -> bool:
-        """A single file of a volume can be mounted (Docker 26 and later)."""
-        major, minor = (int(part) for part in str(self.version.get("ApiVersion", "1.0")).split(".")[:2])
-        return not self.podman and (major, minor) >= (1, 45)
-
     @cached_property
     def build_network(self) -> str | None:
         """What Dockerfiles are built on when the recipe does not say: the engine's default (None), or the host's where

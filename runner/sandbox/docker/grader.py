@@ -19,7 +19,7 @@ from runner.sandbox.runtime import ensure_runtime
 
 MOUNT = "/opt/endless-grader"
 PRELOAD = "/etc/ld.so.preload"
-_COMPLETE, _EMPTY = "complete", "ld.so.preload"
+_COMPLETE = "complete"
 
 
 class GraderVolume:
@@ -36,11 +36,10 @@ class GraderVolume:
 
         with self._lock:
             self._name = self._name or self._ensure(image)
-        mounts = [Mount(MOUNT, self._name, read_only=True, no_copy=True)]
-        if self._engine.subpaths:
-            # An empty, read-only file: no library of the agent's can be loaded into the grader.
-            mounts.append(Mount(PRELOAD, self._name, read_only=True, no_copy=True, subpath=_EMPTY))
-        return mounts
+        # The engine's own /dev/null, which is empty whoever writes to it: no library of the agent's can be loaded into
+        # the grader. (A file of the volume would do, but Docker leaves its mount of one behind if it dies meanwhile.)
+        nothing = Mount(PRELOAD, "/dev/null", type="bind", read_only=True)
+        return [Mount(MOUNT, self._name, read_only=True, no_copy=True), nothing]
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -79,7 +78,7 @@ class GraderVolume:
             except NotFound:
                 with folder_archive(runtime) as files:
                     container.put_archive(MOUNT, files)
-                container.put_archive(MOUNT, archive({_EMPTY: b"", _COMPLETE: b""}, mode=0o644))
+                container.put_archive(MOUNT, archive({_COMPLETE: b""}, mode=0o644))
 
 
 def _discard(answer: tuple[Any, Any]) -> None:
