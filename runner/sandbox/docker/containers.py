@@ -4,7 +4,8 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ LIFETIME = 6 * 3600
 ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"]
 """All that the sandbox's own root may do: read and repair files, become the agent for the tests' children."""
 BUILD_MEMORY_MB, BUILD_PIDS = 4096, 2048
+REMOVERS = 16
+"""Threads that remove what was left; the engine's own limit (``Engine.turn``) may be lower."""
 _OWN_OPTIONS = ("command", "entrypoint", "user", "labels")
 """What is the container's own; its other options are its host's."""
 PODMAN_ULIMITS = {"nofile": 1024, "nproc": 16384}
@@ -171,8 +174,7 @@ def remove(engine: Engine, container: str) -> None:
 def reap(engine: Engine) -> int:
     """Remove our containers whose owner is dead; returns how many. Raises EngineError."""
     found = orphans(engine)
-    for name in found:
-        remove(engine, name)
+    _remove_all(engine, found)
     return len(found)
 
 
@@ -196,8 +198,15 @@ def label_filter(mark: str, only: Mapping[str, str] | None = None) -> dict[str, 
 def remove_own(engine: Engine) -> None:
     """Remove every container this process still has. Raises EngineError."""
     mine = owner()
-    for name in [name for name, found in _ours(engine) if found.get(OWNER) == mine]:
-        remove(engine, name)
+    _remove_all(engine, [name for name, found in _ours(engine) if found.get(OWNER) == mine])
+
+
+def _remove_all(engine: Engine, names: Sequence[str]) -> None:
+    """There may be hundreds. Raises EngineError when one stays; the others are removed all the same."""
+    with ThreadPoolExecutor(REMOVERS, thread_name_prefix="remove") as pool:
+        ended = [pool.submit(remove, engine, name) for name in names]
+    for future in ended:
+        future.result()
 
 
 def _ours(engine: Engine, only: Mapping[str, str] | None = None) -> list[tuple[str, Mapping[str, str]]]:

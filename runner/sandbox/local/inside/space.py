@@ -20,7 +20,7 @@ from runner.sandbox.local.inside import kernel, wire
 AGENT = 1000
 ROOT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31})
 """What root has in containers elsewhere: file owners and modes, others' processes, chroot, low ports; no mounts."""
-_GONE_MS = 20_000
+_GONE_MS = 50_000
 
 
 class Spaces:
