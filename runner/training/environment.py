@@ -18,12 +18,12 @@ DEVICE = "ENDLESS_DEVICE"
 
 
 def trainer_environment(
-    config: Config, command: Command, *, extra: Mapping[str, str], cache: Path, scratch: Path
+    config: Config, command: Command, *, extra: Mapping[str, str], compiled: Path, scratch: Path
 ) -> dict[str, str]:
     """The whole environment of a trainer.
 
     The keys of the models that made and filtered the tasks stay out of it; so does an empty CUDA_VISIBLE_DEVICES,
-    which vLLM does not survive. ``cache`` keeps DeepSpeed's compiled optimizer; ``scratch`` is a folder with a short
+    which vLLM does not survive. ``compiled`` keeps DeepSpeed's optimizer; ``scratch`` is a folder with a short
     name, because Ray's sockets lie in it.
     """
     secret = {model.api_key_env for model in (config.models.generator, config.models.solver)}
@@ -34,7 +34,7 @@ def trainer_environment(
         DEVICE: config.training.device.name,
         "MASTER_PORT": str(free_port()),
         "RAY_TMPDIR": str(scratch),
-        "TORCH_EXTENSIONS_DIR": str(cache / "torch-extensions"),
+        "TORCH_EXTENSIONS_DIR": str(compiled),
         "PYTHONPATH": python_path(inherited.get("PYTHONPATH", "")),
         "PYTHONUNBUFFERED": "1",
     }

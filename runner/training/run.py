@@ -17,6 +17,7 @@ from runner.store.scratch import scratch
 from runner.training.cluster import submitted
 from runner.training.compile import Command
 from runner.training.environment import ours, trainer_environment
+from runner.training.extensions import extensions
 from runner.training.figures import Follower
 from runner.training.figures.follow import Point
 from runner.training.launch import Trainer, started
@@ -63,9 +64,9 @@ def _hand_out(job: Job, points: list[Point]) -> None:
 
 @contextmanager
 def _started(job: Job) -> Iterator[Trainer]:
-    with scratch("ray") as temporary:
+    with scratch("ray") as temporary, extensions(job.cache) as compiled:
         extra = {VARIABLE: str(job.folder / FIGURES), **job.env}
-        env = trainer_environment(job.config, job.command, extra=extra, cache=job.cache, scratch=temporary)
+        env = trainer_environment(job.config, job.command, extra=extra, compiled=compiled, scratch=temporary)
         signs = [job.folder / FIGURES]
         silence = job.config.training.silence_seconds
         log = job.folder / LOG
