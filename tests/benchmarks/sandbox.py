@@ -19,15 +19,16 @@ Nothing may stay: containers of the image are counted after every turn, and what
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,6 +36,7 @@ from typing import Any
 import docker
 import psutil
 from docker import DockerClient
+from docker.errors import APIError
 from sandbox_driver import Driver
 from sandbox_setup import TOOLS, Missing, Tool, make_image, python_for
 from sandbox_table import published, render
@@ -56,6 +58,7 @@ def main() -> None:
     os.environ["DOCKER_HOST"] = find_address()
     if not (found := probe_one("docker")).ok:
         sys.exit(f"The benchmark needs a container engine. {found.detail} {found.remedy}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     client = docker.from_env(timeout=300)
     try:
         with tempfile.TemporaryDirectory(prefix="endless-benchmark-", ignore_cleanup_errors=True) as scratch:
@@ -86,7 +89,7 @@ def measure(client: DockerClient, arguments: argparse.Namespace, scratch: Path) 
             failed = any(r["tool"] == tool.name and _same(r, request) and "error" in r for r in records)
             if tool.name in drivers and not failed:
                 answer = drivers[tool.name].ask(request, arguments.limit)
-                left = _removed(client, image)
+                left = _removed(client, image, SETTLE_SECONDS)
                 record = {"tool": tool.name, "do": request["do"], "at": _at(request), "round": number, **answer}
                 records.append(record | ({"left": left} if left else {}))
                 _say(records[-1])
@@ -122,7 +125,7 @@ def _base(cache: Path, bridge: bool) -> str:
     return image.reference
 
 
-@contextmanager
+@contextlib.contextmanager
 def _drivers(
     client: DockerClient,
     tools: Sequence[Tool],
@@ -146,6 +149,7 @@ def _drivers(
     finally:
         for driver in drivers.values():
             driver.close()
+        _removed(client, setup["image"], 0)
 
 
 def _unpacked(client: DockerClient, setup: dict[str, Any]) -> str:
@@ -183,13 +187,14 @@ def _same(record: dict[str, Any], request: dict[str, Any]) -> bool:
     return (record["do"], record["at"]) == (request["do"], _at(request))
 
 
-def _removed(client: DockerClient, image: str) -> int:
+def _removed(client: DockerClient, image: str, seconds: float) -> int:
     """Wait until the image has no containers any more; those that stay are removed, and counted."""
-    deadline = time.monotonic() + SETTLE_SECONDS
+    deadline = time.monotonic() + seconds
     while (found := _containers(client, image)) and time.monotonic() < deadline:
         time.sleep(0.2)
     for container in found:
-        client.api.remove_container(container, force=True, v=True)
+        with contextlib.suppress(APIError):  # it is being removed already
+            client.api.remove_container(container, force=True, v=True)
     return len(found)
 
 
