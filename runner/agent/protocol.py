@@ -17,7 +17,8 @@ _COMMAND = re.compile(r"<command>(.*?)</command>", re.DOTALL)
 _DONE = re.compile(r"<action>\s*done\s*</action>")
 _ANY_TAG = re.compile(r"</?(?:command|action)>")
 _OBSERVATION = re.compile(
-    r"(?P<notes>(?:[^\n]+\n)*?)(?:Exit code: -?\d+\n)?Working directory: (?P<cwd>.*?)\nOutput:\n(?P<output>.*)", re.DOTALL
+    r"(?P<notes>(?:[^\n]+\n)*?)(?:Exit code: -?\d+\n)?Working directory: (?P<cwd>.*?)\nOutput:\n(?P<output>.*)",
+    re.DOTALL,
 )
 _NO_OUTPUT = "(no output)"
 
