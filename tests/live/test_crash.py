@@ -90,7 +90,7 @@ def test_apptainer_episodes_survive_kills_of_the_runner_and_its_helpers(
     tmp_path: Path, apptainer_workplace: Workplace
 ) -> None:
     calm = Workplace(tmp_path / "calm", ("sandbox=local",))
-    survive_without_a_daemon(calm, replace(apptainer_workplace, environment=temporary(tmp_path)))
+    survive_without_a_daemon(calm, replace(apptainer_workplace, environment=temporary(apptainer_workplace.folder)))
 
 
 def survive_without_a_daemon(calm: Workplace, place: Workplace) -> None:

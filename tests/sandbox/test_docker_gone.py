@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.daemon import Daemon
+from support.daemon import SLOW, Daemon
 from support.leftovers import left_at
 
 from runner.domain.errors import EngineError, EngineGone
 from runner.domain.task import Environment
 from runner.grading.verify import verify
 from runner.sandbox.base import BuildFailure, Image
-from runner.sandbox.docker import DockerBackend
+from runner.sandbox.docker import DockerBackend, containers
 from runner.schema import Sandbox
 
 pytestmark = [
@@ -135,3 +135,28 @@ def test_a_container_that_could_not_be_removed_goes_when_the_next_one_comes(
     (left,) = listed(all=True)
     with backend.start(image):
         assert left.id not in [container.id for container in listed(all=True)]
+
+
+def test_what_a_daemon_was_starting_when_it_died_is_found_and_ended(
+    backend: DockerBackend, image: Image, daemon: Daemon
+) -> None:
+    engine = backend._engine
+
+    def be_away() -> None:
+        daemon.kill()
+        time.sleep(4)
+        assert "runc init" in " ".join(daemon.processes()), "Docker itself has learned to clean up"
+        daemon.start()
+
+    def start() -> None:
+        with (
+            containers.created(engine, image.reference, "gone", network_mode="none", runtime=SLOW) as container,
+            engine.trouble("start a container"),
+        ):
+            container.start()
+
+    with soon(be_away), pytest.raises(EngineError):
+        start()
+    with backend.start(image):
+        pass
+    assert left_at(daemon) == []

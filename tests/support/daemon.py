@@ -19,6 +19,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SECONDS = 60.0
+_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+"""Tests that are killed leave no daemon behind."""
+SLOW = "slow"
+"""A container's ``runtime`` that takes seconds to create it, so that its daemon can die meanwhile."""
+_SLOW_RUNC = """#!/bin/sh
+case " $* " in *" create "*) sleep 3 ;; esac
+exec runc "$@"
+"""
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_PLACE = "mount -t tmpfs run /run && echo made && exec sleep infinity"
 _CONTAINERD = """version = 2
@@ -38,12 +46,14 @@ class Daemon:
         self.address = f"unix://{folder}/docker.sock"
         self._folder = folder
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
-        argv = [*prefix, "unshare", "--mount", "--propagation", "private", "sh", "-c", _OWN_PLACE]
+        argv = [*_WITH_US, *prefix, "unshare", "--mount", "--propagation", "private", "sh", "-c", _OWN_PLACE]
         self._place = subprocess.Popen(argv, stdout=subprocess.PIPE)
         assert self._place.stdout is not None
         with self._place.stdout as said:
             if said.readline() != b"made\n":
                 raise OSError("a mount namespace for a daemon could not be made")
+        (folder / "slow-runc").write_text(_SLOW_RUNC, encoding="utf-8")
+        (folder / "slow-runc").chmod(0o755)
         (folder / "containerd.toml").write_text(_CONTAINERD.format(folder=folder), encoding="utf-8")
 
     def start(self) -> None:
@@ -56,6 +66,7 @@ class Daemon:
             *("dockerd", "--host", self.address, "--containerd", f"{folder}/containerd.sock"),
             *("--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/docker.pid"),
             *("--iptables=false", "--ip6tables=false", "--ip-masq=false", "--bridge=none"),
+            *("--add-runtime", f"{SLOW}={folder}/slow-runc"),
             *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{folder.name}"),
         )
         self._await(self._answers)
@@ -105,7 +116,7 @@ class Daemon:
             _remove_group(path)
 
     def _run(self, name: str, *arguments: str) -> None:
-        inside = ["nsenter", "--mount", "--target", str(self._place.pid), "--"]
+        inside = [*_WITH_US, "nsenter", "--mount", "--target", str(self._place.pid), "--"]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._programs[name] = subprocess.Popen(
                 [*inside, name, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

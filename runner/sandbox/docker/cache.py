@@ -53,7 +53,7 @@ def _orphans(engine: Engine, only: Mapping[str, str] | None) -> Iterator[Kept]:
 
 
 def _remove_container(engine: Engine, name: str) -> bool:
-    containers.remove(engine, name)
+    containers.remove_left(engine, name)
     return True
 
 

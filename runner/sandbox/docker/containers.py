@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -124,16 +124,20 @@ def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["C
     """
     with engine.trouble("create a container"):
         container = _create(engine, image, {"command": ["true"], "user": "0:0", "labels": labels(run)} | options)
+    removal = remove
     try:
         _remove_behind(engine)
         yield container
+    except EngineError:
+        removal = remove_left
+        raise
     finally:
-        _remove_or_leave(engine, str(container.id))
+        _remove_or_leave(engine, str(container.id), removal)
 
 
-def _remove_or_leave(engine: Engine, container: str) -> bool:
+def _remove_or_leave(engine: Engine, container: str, removal: Callable[[Engine, str], None]) -> bool:
     try:
-        remove(engine, container)
+        removal(engine, container)
     except EngineError as error:
         log.debug("a container stays behind for now: %s", str(error))
         engine.behind.append(container)
@@ -144,7 +148,7 @@ def _remove_or_leave(engine: Engine, container: str) -> bool:
 def _remove_behind(engine: Engine) -> None:
     """Remove what could not be removed in its time, now that the engine works."""
     with contextlib.suppress(IndexError):  # there is none, or another thread was faster
-        while _remove_or_leave(engine, engine.behind.popleft()):
+        while _remove_or_leave(engine, engine.behind.popleft(), remove_left):
             pass
 
 
@@ -169,6 +173,21 @@ def remove(engine: Engine, container: str) -> None:
         except APIError as error:
             if error.status_code != 409:  # 409: its removal is under way already
                 raise
+
+
+def remove_left(engine: Engine, container: str) -> None:
+    """Remove a container whose daemon or owner may have died while it was being started. There may be a process of it
+    then, and a mount, that the next daemon knows nothing of: only another start finds and ends them, even where it
+    fails. Raises EngineError when the container stays."""
+    from docker.errors import APIError
+
+    with engine.turn(), engine.trouble("look at a container"):
+        try:
+            if engine.client.api.inspect_container(container)["State"]["Status"] == "created":
+                engine.client.api.start(container)
+        except APIError as error:
+            log.debug("a container that was being started: %s", str(error))
+    remove(engine, container)
 
 
 def reap(engine: Engine) -> int:
@@ -204,7 +223,7 @@ def remove_own(engine: Engine) -> None:
 def _remove_all(engine: Engine, names: Sequence[str]) -> None:
     """There may be hundreds. Raises EngineError when one stays; the others are removed all the same."""
     with ThreadPoolExecutor(REMOVERS, thread_name_prefix="remove") as pool:
-        ended = [pool.submit(remove, engine, name) for name in names]
+        ended = [pool.submit(remove_left, engine, name) for name in names]
     for future in ended:
         future.result()
 
