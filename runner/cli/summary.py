@@ -54,7 +54,17 @@ def _result(report: PhaseReport) -> str:
     if report.phase == "dataset":
         refused = f", {m['dataset/refused']:.0f} refused" if m["dataset/refused"] else ""
         return f"{m['dataset/train']:.0f} to train on, {m['dataset/dev']:.0f} held out{refused}"
+    if report.phase in ("sft", "ppo"):
+        return _training(report)
     return ""
+
+
+def _training(report: PhaseReport) -> str:
+    """Its steps, and how its main figure went from the first of them to the last."""
+    name, word = ("sft/loss", "loss") if report.phase == "sft" else ("ppo/reward", "mean reward")
+    values = [figures[name] for _, figures in report.curves if name in figures]
+    went = f", {word} {values[0]:.2f} to {values[-1]:.2f}" if values else ""
+    return f"{report.metrics[f'{report.phase}/steps']:.0f} steps{went}"
 
 
 def _time(report: PhaseReport) -> str:

@@ -200,7 +200,7 @@ class Publisher:
         from mlflow.entities import Param, RunTag
 
         client, now = self.runs.client, _now()
-        child.step += 1
+        child.step = max(child.step + 1, child.curve)
         tags = self._clean_tags(_own_names(report.tags))
         tags[TABLES_TAG] = tables_tag([f"{name}.json" for name in report.tables])
         params = [Param("phase", report.phase), Param("fingerprint", report.fingerprint)]
