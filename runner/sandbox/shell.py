@@ -161,11 +161,14 @@ class Shell:
         limit: int,
         home: str,
         start: str | None = None,
+        purge: Callable[[], None] | None = None,
     ) -> None:
         """``open`` starts argv in a folder as the agent with ``AGENT_ENV``; ``execute`` runs a short program to its end
         as the agent in the same process namespace. ``limit`` caps one command's output in bytes. The shell starts in
-        ``start``, or else in ``home``, or else in ``/``."""
+        ``start``, or else in ``home``, or else in ``/``. ``purge`` ends every process of the agent's: for a shell that
+        what the agent left running does not let open."""
         self._start_transport = open
+        self._purge = purge
         self._execute = execute
         self._limit = limit
         self._home = home
@@ -273,6 +276,17 @@ class Shell:
         self._open()
 
     def _open(self) -> None:
+        """Raises EngineError when there is no shell even after the agent's processes were ended."""
+        try:
+            self._open_once()
+        except EngineError as error:
+            if self._purge is None or self._state.pid == 0:  # no shell was open before: the agent has done nothing yet
+                raise
+            log.debug("a shell did not open, ending the agent's processes: %s", str(error))
+            self._purge()
+            self._open_once()
+
+    def _open_once(self) -> None:
         stream = _Stream(self._start_transport(driver_argv(), "/"))
         nonce = secrets.token_hex(16).encode()
         folders = (folder.encode("utf-8", "surrogateescape") for folder in (self._state.cwd, self._home))

@@ -359,3 +359,14 @@ def test_a_killed_run_leaves_no_process_and_no_mount_at_the_next_start(
     ready.backend.reap()
     assert until(lambda: not processes_with(mark))
     assert Path("/proc/self/mountinfo").read_text() == mounts
+
+
+_KILLER = """
+(while :; do for p in $(ps -eo pid=,comm= | awk '$2 == "bash" {print $1}'); do
+  [ "$p" = "$BASHPID" ] || kill -9 "$p" 2>/dev/null; done; done) >/dev/null 2>&1 & disown; sleep 0.2"""
+
+
+def test_an_agent_that_kills_every_new_shell_is_not_infrastructure_trouble(ready: Ready) -> None:
+    with ready.start() as sandbox:
+        sandbox.run(_KILLER, timeout=10)
+        assert [said(sandbox, "echo still here") for _ in range(2)][-1] == "still here"

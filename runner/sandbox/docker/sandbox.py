@@ -42,7 +42,14 @@ class DockerSandbox:
         self._no_env = dict.fromkeys(image_env, "") | {"PATH": AGENT_ENV["PATH"]}
         self._folder = config.get("WorkingDir") or AGENT_HOME
         self._touched = False
-        self._shell = Shell(open=self._open, execute=self._execute, limit=limit, home=AGENT_HOME, start=self._folder)
+        self._shell = Shell(
+            open=self._open,
+            execute=self._execute,
+            limit=limit,
+            home=AGENT_HOME,
+            start=self._folder,
+            purge=self._restart,
+        )
 
     def run(self, command: str, *, timeout: float) -> ExecResult:
         """See ``base.Sandbox.run``."""

@@ -31,7 +31,9 @@ class LocalSandbox:
         """``limits`` are resource limits of every process; ``output_bytes`` caps one program's output."""
         self._stage, self._limits, self._output_bytes = stage, limits, output_bytes
         self._agent_space: int | None = None
-        self._shell = Shell(open=self._open, execute=self._execute, limit=output_bytes, home=AGENT_HOME)
+        self._shell = Shell(
+            open=self._open, execute=self._execute, limit=output_bytes, home=AGENT_HOME, purge=self._end_agent
+        )
 
     def run(self, command: str, *, timeout: float) -> ExecResult:
         """See ``base.Sandbox.run``."""
@@ -43,8 +45,13 @@ class LocalSandbox:
         self._shell.close()
         if self._agent_space is None or (keep_ports and services.keep(keep_ports, GRADER, self._as_root)):
             return
-        space, self._agent_space = self._agent_space, None
-        self._stage.close_space(space)
+        self._end_agent()
+
+    def _end_agent(self) -> None:
+        """End the agent's process namespace, if it was opened."""
+        if self._agent_space is not None:
+            space, self._agent_space = self._agent_space, None
+            self._stage.close_space(space)
 
     def exec(
         self, argv: Sequence[str], *, role: Role, timeout: float, stdin: bytes = b"", cwd: str = "/"
