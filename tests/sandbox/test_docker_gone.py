@@ -16,6 +16,7 @@ from runner.domain.task import Environment
 from runner.grading.verify import verify
 from runner.sandbox.base import BuildFailure, Image
 from runner.sandbox.docker import DockerBackend, containers
+from runner.sandbox.docker.engine import LOOK_SECONDS
 from runner.schema import Sandbox
 
 pytestmark = [
@@ -66,6 +67,7 @@ def test_a_command_that_was_running_is_an_error_of_an_engine_that_is_gone(
             sandbox.run("sleep 60", timeout=120)
         assert not caught.value.answers()
         daemon.start()
+        time.sleep(2 * LOOK_SECONDS)  # a "no" serves everybody for a moment
         assert caught.value.answers()
 
 
@@ -110,7 +112,7 @@ def test_a_setup_script_that_was_running_did_not_fail(backend: DockerBackend, da
 
 def test_a_setup_script_that_ends_its_container_itself_has_failed(backend: DockerBackend) -> None:
     suicidal = Environment(setup="kill 1; sleep 60")
-    with pytest.raises(EngineError, match="stopped in mid-build"):
+    with pytest.raises(EngineError, match="stopped from outside in mid-build"):
         backend.build(suicidal, timeout=60)
     assert isinstance(backend.build(suicidal, timeout=60), BuildFailure)
 

@@ -13,14 +13,13 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 SECONDS = 60.0
-_WITH_US = ("setpriv", "--pdeathsig", "KILL")
-"""Tests that are killed leave no daemon behind."""
 SLOW = "slow"
 """A container's ``runtime`` that takes seconds to create it, so that its daemon can die meanwhile."""
 _SLOW_RUNC = """#!/bin/sh
@@ -46,7 +45,7 @@ class Daemon:
         self.address = f"unix://{folder}/docker.sock"
         self._folder = folder
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
-        argv = [*_WITH_US, *prefix, "unshare", "--mount", "--propagation", "private", "sh", "-c", _OWN_PLACE]
+        argv = [*_with_us(), *prefix, "unshare", "--mount", "--propagation", "private", "sh", "-c", _OWN_PLACE]
         self._place = subprocess.Popen(argv, stdout=subprocess.PIPE)
         assert self._place.stdout is not None
         with self._place.stdout as said:
@@ -116,7 +115,7 @@ class Daemon:
             _remove_group(path)
 
     def _run(self, name: str, *arguments: str) -> None:
-        inside = [*_WITH_US, "nsenter", "--mount", "--target", str(self._place.pid), "--"]
+        inside = [*_with_us(), "nsenter", "--mount", "--target", str(self._place.pid), "--"]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._programs[name] = subprocess.Popen(
                 [*inside, name, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -192,6 +191,13 @@ def _where(shared: str) -> list[str]:
     if shutil.which("dockerd") is None:
         raise OSError(f"dockerd is not on PATH, and what answers at {shared} is not dockerd")
     return []
+
+
+def _with_us() -> tuple[str, ...]:
+    """Tests that are killed leave no daemon behind. The kernel means the thread that starts a program: only the main
+    one lives as long as we do."""
+    main = threading.current_thread() is threading.main_thread()
+    return ("setpriv", "--pdeathsig", "KILL") if main else ()
 
 
 def _remove_group(path: Path) -> None:
