@@ -12,7 +12,8 @@ quickstart: $(VENV)/.ready  ## the whole pipeline on recorded model replies: no 
 	@$(BIN)/endless run quickstart
 
 test: $(VENV)/.ready-dev  ## all tests; those that need an absent engine are skipped with the reason
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q -n auto -m "not machine"
+	@$(BIN)/pytest -q -m machine
 
 check: $(VENV)/.ready-dev  ## formatting, lint, types, layers
 	@$(BIN)/ruff format --check -q .

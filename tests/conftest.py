@@ -15,6 +15,18 @@ from runner.sandbox.docker.engine import find_address
 from runner.sandbox.registry import probe_one
 from runner.schema import Sandbox
 
+_MACHINE = ("live", "benchmarks", "cli", "phases", "sandbox")
+_BESIDE_OTHERS = ("test_shell.py", "test_shell_torture.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what must have the machine to itself; all else runs in as many processes as there are cores."""
+    root = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(root).parts[0] in _MACHINE and item.path.name not in _BESIDE_OTHERS:
+            item.add_marker("machine")
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
