@@ -15,7 +15,7 @@ from runner.sandbox.docker.engine import find_address
 from runner.sandbox.registry import probe_one
 from runner.schema import Sandbox
 
-_MACHINE = ("live", "benchmarks", "cli", "phases", "sandbox")
+_MACHINE = ("live", "benchmarks", "cli", "sandbox")
 _BESIDE_OTHERS = ("test_shell.py", "test_shell_torture.py")
 
 
