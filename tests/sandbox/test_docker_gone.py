@@ -139,8 +139,9 @@ def test_a_container_that_could_not_be_removed_goes_when_the_next_one_comes(
         assert left.id not in [container.id for container in listed(all=True)]
 
 
+@pytest.mark.parametrize("runtime", SLOW)
 def test_what_a_daemon_was_starting_when_it_died_is_found_and_ended(
-    backend: DockerBackend, image: Image, daemon: Daemon
+    backend: DockerBackend, image: Image, daemon: Daemon, runtime: str
 ) -> None:
     engine = backend._engine
 
@@ -152,7 +153,7 @@ def test_what_a_daemon_was_starting_when_it_died_is_found_and_ended(
 
     def start() -> None:
         with (
-            containers.created(engine, image.reference, "gone", network_mode="none", runtime=SLOW) as container,
+            containers.created(engine, image.reference, "gone", network_mode="none", runtime=runtime) as container,
             engine.trouble("start a container"),
         ):
             container.start()

@@ -20,11 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SECONDS = 60.0
-SLOW = "slow"
-"""A container's ``runtime`` that takes seconds to create it, so that its daemon can die meanwhile."""
+SLOW = {"slow-before": "sleep 3; exec runc", "slow-after": "runc"}
+"""Runtimes of containers that take seconds to create one, before or after it is there, so that a daemon can die
+meanwhile: name -> what stands for ``runc``."""
 _SLOW_RUNC = """#!/bin/sh
-case " $* " in *" create "*) sleep 3 ;; esac
-exec runc "$@"
+case " $* " in *" create "*) ;; *) exec runc "$@" ;; esac
+{runc} "$@"; code=$?; sleep 3; exit $code
 """
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_PLACE = "mount -t tmpfs run /run && echo made && exec sleep infinity"
@@ -51,8 +52,9 @@ class Daemon:
         with self._place.stdout as said:
             if said.readline() != b"made\n":
                 raise OSError("a mount namespace for a daemon could not be made")
-        (folder / "slow-runc").write_text(_SLOW_RUNC, encoding="utf-8")
-        (folder / "slow-runc").chmod(0o755)
+        for name, runc in SLOW.items():
+            (folder / name).write_text(_SLOW_RUNC.format(runc=runc), encoding="utf-8")
+            (folder / name).chmod(0o755)
         (folder / "containerd.toml").write_text(_CONTAINERD.format(folder=folder), encoding="utf-8")
 
     def start(self) -> None:
@@ -65,7 +67,7 @@ class Daemon:
             *("dockerd", "--host", self.address, "--containerd", f"{folder}/containerd.sock"),
             *("--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/docker.pid"),
             *("--iptables=false", "--ip6tables=false", "--ip-masq=false", "--bridge=none"),
-            *("--add-runtime", f"{SLOW}={folder}/slow-runc"),
+            *(word for name in SLOW for word in ("--add-runtime", f"{name}={folder}/{name}")),
             *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{folder.name}"),
         )
         self._await(self._answers)

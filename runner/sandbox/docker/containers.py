@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ LIFETIME = 6 * 3600
 """Seconds after which a forgotten container ends by itself."""
 ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"]
 """All that the sandbox's own root may do: read and repair files, become the agent for the tests' children."""
+HALF_STARTED_SECONDS = 20.0
+"""containerd needs about five to clear away what a daemon was starting when it died."""
 BUILD_MEMORY_MB, BUILD_PIDS = 4096, 2048
 REMOVERS = 16
 """Threads that remove what was left; the engine's own limit (``Engine.turn``) may be lower."""
@@ -176,18 +179,27 @@ def remove(engine: Engine, container: str) -> None:
 
 
 def remove_left(engine: Engine, container: str) -> None:
-    """Remove a container whose daemon or owner may have died while it was being started. There may be a process of it
-    then, and a mount, that the next daemon knows nothing of: only another start finds and ends them, even where it
+    """Remove a container whose daemon or owner may have died while it was being started. There may be processes of it
+    then, and a mount, that the next daemon knows nothing of: only another start finds and ends them, be it that it
     fails. Raises EngineError when the container stays."""
+    deadline = time.monotonic() + HALF_STARTED_SECONDS
+    while _is_half_started(engine, container) and time.monotonic() < deadline:
+        time.sleep(1.0)
+    remove(engine, container)
+
+
+def _is_half_started(engine: Engine, container: str) -> bool:
+    """Start a container that never ran. True while containerd has not done with what became of the first start."""
     from docker.errors import APIError
 
-    with engine.turn(), engine.trouble("look at a container"):
+    with engine.turn(), engine.trouble("start a container again"):
         try:
             if engine.client.api.inspect_container(container)["State"]["Status"] == "created":
                 engine.client.api.start(container)
         except APIError as error:
             log.debug("a container that was being started: %s", str(error))
-    remove(engine, container)
+            return "file exists" in str(error)
+    return False
 
 
 def reap(engine: Engine) -> int:
