@@ -24,7 +24,7 @@ def trainer_environment(
 
     The keys of the models that made and filtered the tasks stay out of it; so does an empty CUDA_VISIBLE_DEVICES,
     which vLLM does not survive. ``compiled`` keeps DeepSpeed's optimizer; ``scratch`` is a folder with a short
-    name, because Ray's sockets lie in it.
+    name, because the sockets of Ray and of vLLM lie in it, which a killed vLLM does not remove.
     """
     secret = {model.api_key_env for model in (config.models.generator, config.models.solver)}
     inherited = {name: value for name, value in os.environ.items() if name not in secret}
@@ -34,6 +34,7 @@ def trainer_environment(
         DEVICE: config.training.device.name,
         "MASTER_PORT": str(free_port()),
         "RAY_TMPDIR": str(scratch),
+        "TMPDIR": str(scratch),
         "TORCH_EXTENSIONS_DIR": str(compiled),
         "PYTHONPATH": python_path(inherited.get("PYTHONPATH", "")),
         "PYTHONUNBUFFERED": "1",

@@ -189,12 +189,12 @@ def remove_left(engine: Engine, container: str) -> None:
 
 
 def _is_half_started(engine: Engine, container: str) -> bool:
-    """Start a container that never ran. True while containerd has not done with what became of the first start."""
+    """Start a container that does not run. True while containerd has not done with what became of its last start."""
     from docker.errors import APIError
 
     with engine.turn(), engine.trouble("start a container again"):
         try:
-            if engine.client.api.inspect_container(container)["State"]["Status"] == "created":
+            if not engine.client.api.inspect_container(container)["State"]["Running"]:
                 engine.client.api.start(container)
         except APIError as error:
             log.debug("a container that was being started: %s", str(error))
