@@ -9,7 +9,7 @@ from runner.compose.locate import recipe_names
 from runner.compose.manual import describe_keys, key_names
 from runner.compose.suggest import did_you_mean, nearest_keys, phrase
 from runner.domain.errors import RecipeError
-from runner.phases.registry import OPTIONAL
+from runner.phases.registry import SECTIONS
 
 _LIBRARIES = ("hydra", "omegaconf", "yaml", "antlr4")
 
@@ -26,7 +26,8 @@ def explain(error: BaseException, known_keys: Sequence[str] = ()) -> RecipeError
     from hydra.errors import MissingConfigException, OverrideParseException
     from omegaconf.errors import OmegaConfBaseException
 
-    absent = tuple(f"{name}." for name in OPTIONAL if f"{name}.epochs" not in known_keys)
+    present = {key.partition(".")[0] for key in known_keys if "." in key}
+    absent = tuple(f"{name}." for name in SECTIONS if name not in present)
     keys = [*(name for name in key_names() if not name.startswith(absent)), *known_keys]
     match error:
         case MissingConfigException():
@@ -110,7 +111,7 @@ def _unknown(key: str, keys: Sequence[str], cause: BaseException | None) -> str:
         )
         return f"{key}: nothing in this recipe is chosen by that{hint}"
     section = key.partition(".")[0]
-    if section in OPTIONAL and key != section and not any(name.startswith(f"{section}.") for name in keys):
+    if section in SECTIONS and key != section and not any(name.startswith(f"{section}.") for name in keys):
         return f"{key}: this recipe has no {section}; choose one first, {section}=OPTION"
     if key in keys:  # a model's name: Hydra takes its dots for a path
         return f"{key}: a name with dots cannot be reached by dots; write {key.partition('.')[0]}={{NAME: ...}}"

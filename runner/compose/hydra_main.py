@@ -18,6 +18,7 @@ from runner.compose.argv import Request
 from runner.compose.locate import Recipe
 from runner.domain.plain import plain
 from runner.schema import Config
+from runner.schema_evaluation import Evaluation
 from runner.schema_training import Ppo, Sft
 from runner.share import share_dir
 from runner.store.scratch import scratch
@@ -32,7 +33,11 @@ def run_main(recipe: Recipe, request: Request, task: Callable[[Any], Any]) -> No
 
     store = ConfigStore.instance()
     store.store(name="schema", node=plain(Config()))
-    for group, section in (("sft", Sft()), ("ppo", Ppo())):  # null in the schema: their options start from these
+    for group, section in (
+        ("sft", Sft()),
+        ("ppo", Ppo()),
+        ("eval", Evaluation()),
+    ):  # null in the schema: their options start from these
         store.store(group=group, name="full", node=plain(section))
     with scratch("hydra") as folder, _full_errors(), _hydra_globals():
         _link(folder, recipe)

@@ -9,8 +9,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-import runner.schema
-import runner.schema_training
+from runner import schema, schema_evaluation, schema_models, schema_training
 from runner.domain.plain import plain
 from runner.schema import Config
 
@@ -87,7 +86,8 @@ def _first_line(section: Any) -> str:
 @cache
 def _docs() -> dict[str, dict[str, str]]:
     """Class name -> field name -> the string literal under the field."""
-    trees = [ast.parse(inspect.getsource(module)) for module in (runner.schema, runner.schema_training)]
+    modules = (schema, schema_models, schema_training, schema_evaluation)
+    trees = [ast.parse(inspect.getsource(module)) for module in modules]
     classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     return {node.name: dict(_field_docs(node)) for node in classes}
 

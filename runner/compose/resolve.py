@@ -10,7 +10,7 @@ from runner.compose.secrets import refuse_secrets
 from runner.compose.typed import to_config
 from runner.compose.validate import validate
 from runner.domain.errors import RecipeError
-from runner.phases.registry import OPTIONAL
+from runner.phases.registry import SECTIONS
 from runner.schema import Config
 
 
@@ -33,7 +33,7 @@ def resolve(composed: Any, recipe: Recipe, overrides: Sequence[str] = ()) -> Con
 
 def _without_what_is_off(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """``ppo=off`` means off, although a recipe's own ``ppo:`` keys are merged over the option that a group chooses."""
-    off = [name for name in OPTIONAL if f"{name}=off" in overrides]
+    off = [name for name in SECTIONS if f"{name}=off" in overrides]
     return {**values, **dict.fromkeys(off)}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from runner.compose.suggest import did_you_mean, nearest
 from runner.domain.errors import RecipeError
 from runner.phases.filter.predicates import parse_all
-from runner.phases.registry import OPTIONAL, PHASES, switched_off, wanted_phases
+from runner.phases.registry import PHASES, switched_off, wanted_phases
 from runner.schema import Config, Model, Provider
 from runner.share import share_dir
 from runner.taxonomy import check as check_taxonomy
@@ -69,7 +69,7 @@ def _phases(config: Config) -> Iterator[str]:
     if not config.phases:
         yield f"phases is empty; it has {', '.join(PHASES)}"
     for phase in config.phases:
-        if phase not in PHASES and phase not in OPTIONAL:
+        if phase not in PHASES:
             yield f"phases: there is no phase {phase!r}{did_you_mean(phase, PHASES)}"
     phases, off = wanted_phases(config), switched_off(config)
     known = [phase for phase in PHASES if phase not in off]

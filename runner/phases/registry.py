@@ -12,8 +12,10 @@ PHASES = {
     "sft": "runner.phases.sft.phase:SftPhase",
     "ppo": "runner.phases.ppo.phase:PpoPhase",
 }
-OPTIONAL = ("sft", "ppo")
-"""Phases that run only where the recipe has a section of their name."""
+TRAINING = ("sft", "ppo")
+OPTIONAL = {"sft": "sft", "ppo": "ppo", "evaluate": "eval"}
+"""Phases that run only where the recipe has a section for them: phase -> section."""
+SECTIONS = tuple(OPTIONAL.values())
 
 
 def wanted_phases(config: Config) -> list[str]:
@@ -23,7 +25,7 @@ def wanted_phases(config: Config) -> list[str]:
 
 def switched_off(config: Config) -> set[str]:
     """The optional phases that this recipe does without."""
-    return {name for name in OPTIONAL if getattr(config, name) is None}
+    return {name for name, section in OPTIONAL.items() if getattr(config, section) is None}
 
 
 def open_phase(name: str) -> Phase:

@@ -9,7 +9,7 @@ from threading import Event
 
 from runner.llm.base import Client, Completion, Request
 from runner.llm.factory import Clients, check_budget, check_model, load_sdk
-from runner.phases.registry import OPTIONAL
+from runner.phases.registry import TRAINING
 from runner.phases.work import Stopped
 from runner.pipeline.layout import Outputs, RunFolder
 from runner.sandbox.base import Backend
@@ -123,7 +123,7 @@ def check_requirements(config: Config, phases: list[str]) -> None:
             model = getattr(config.models, role)
             check_model(model, role, recipes=share_dir("recipes"))
             check_budget(model, role, config.prices, config.budget)
-    if set(phases) & set(OPTIONAL):
+    if set(phases) & set(TRAINING):
         check_trainer(config)
 
 

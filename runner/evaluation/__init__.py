@@ -1,0 +1,1 @@
+"""Scoring policies outside of training: on published benchmarks, through Harbor."""
