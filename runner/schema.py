@@ -6,7 +6,6 @@ Secrets never appear here, only the *name* of the environment variable that hold
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from runner.schema_evaluation import Evaluation
 from runner.schema_models import Model as Model

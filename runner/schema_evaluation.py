@@ -25,12 +25,12 @@ class Dev:
     temperature: float | None = None
     """Of the policies; null: ``ppo.eval_temperature``, else ``ppo.temperature``, else 1.0."""
     policies: list[str] = field(default_factory=lambda: ["base", "sft", "ppo"])
-    """Which of the recipe's own policies, those that it does not have left out: ``base`` (untrained), ``sft``, ``ppo``."""
+    """Which of the recipe's own policies, as far as it has them: ``base`` (untrained), ``sft``, ``ppo``."""
     checkpoints: bool = True
     """Also every checkpoint that PPO exported; the best by pass@1 is named."""
     solver: bool = True
-    """Also a row for the solver, from the filter's episodes of these tasks: nothing is asked again. The filter kept only
-    tasks that it passes at times, so its score is flattered."""
+    """Also a row for the solver, from the filter's episodes of these tasks: nothing is asked again. The filter kept
+    only tasks that it passes at times, so its score is flattered."""
     models: dict[str, Model] = field(default_factory=dict)
     """More models, by a name of yours: any that could be a solver."""
     vllm: Vllm = Vllm()

@@ -33,11 +33,8 @@ def run_main(recipe: Recipe, request: Request, task: Callable[[Any], Any]) -> No
 
     store = ConfigStore.instance()
     store.store(name="schema", node=plain(Config()))
-    for group, section in (
-        ("sft", Sft()),
-        ("ppo", Ppo()),
-        ("eval", Evaluation()),
-    ):  # null in the schema: their options start from these
+    optional = {"sft": Sft(), "ppo": Ppo(), "eval": Evaluation()}  # null in the schema: their options start from these
+    for group, section in optional.items():
         store.store(group=group, name="full", node=plain(section))
     with scratch("hydra") as folder, _full_errors(), _hydra_globals():
         _link(folder, recipe)
