@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from runner.domain.errors import RecipeError
-from runner.phases.filter.summary import TaskSummary
+from runner.phases.summary import TaskSummary
 
 _FORM = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(-?\d+(?:\.\d+)?)\s*")
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {

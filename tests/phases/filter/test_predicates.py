@@ -5,7 +5,7 @@ import pytest
 from runner.domain.episode import Outcome
 from runner.domain.errors import RecipeError
 from runner.phases.filter.predicates import parse, parse_all
-from runner.phases.filter.summary import EpisodeFacts, summarise
+from runner.phases.summary import EpisodeFacts, summarise
 
 
 def facts(*outcomes):
