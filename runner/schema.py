@@ -242,7 +242,7 @@ class Config:
     seed: int = 0
     outputs: str = "outputs"
     """Where everything is kept; relative to the folder the command runs in."""
-    phases: list[str] = field(default_factory=lambda: ["generate", "filter", "dataset", "sft", "ppo"])
+    phases: list[str] = field(default_factory=lambda: ["generate", "filter", "dataset", "sft", "ppo", "evaluate"])
     """Which phases to run, in this order; ``sft``, ``ppo`` and ``evaluate`` only where the recipe has a section for
     them (``sft``, ``ppo``, ``eval``)."""
     taxonomy: Taxonomy = Taxonomy()

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from runner.schema_models import Model, Vllm
+from runner.schema_models import Model
 
 
 class Split(Enum):
@@ -33,8 +33,10 @@ class Dev:
     only tasks that it passes at times, so its score is flattered."""
     models: dict[str, Model] = field(default_factory=dict)
     """More models, by a name of yours: any that could be a solver."""
-    vllm: Vllm = Vllm()
-    """How a policy is served. With the defaults: ``training.python`` and its vLLM, with the agent's context."""
+    vllm_args: list[str] = field(default_factory=list)
+    """More flags for the vLLM server of a policy, which is ``training.python``'s own."""
+    start_seconds: float = 600.0
+    """How long that server may take until it answers."""
 
 
 @dataclass(frozen=True)

@@ -92,3 +92,9 @@ class Client(Protocol):
 
     def close(self) -> None:
         """Release connections and servers. Idempotent."""
+
+
+def key_of(role: str) -> str:
+    """Where a role's model stands in the recipe, for messages: ``solver`` is ``models.solver``; a role with a dot in it
+    (``eval.dev.models.o3``) is its own key."""
+    return role if "." in role else f"models.{role}"

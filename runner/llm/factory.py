@@ -5,15 +5,15 @@ and their vLLM servers, and all of it is closed together.
 """
 
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from runner import schema
 from runner.domain.errors import MissingRequirement, RecipeError
-from runner.llm.base import Client
+from runner.llm.base import Client, key_of
 from runner.llm.journal import Journal
 from runner.llm.journaled import JournaledClient
 from runner.llm.ledger import Ledger
@@ -55,16 +55,29 @@ class Clients:
         """The client of a role. Raises what ``check_model`` raises; connects to nothing yet."""
         check_model(model, role, recipes=self._recipes)
         check_budget(model, role, self._prices, self._budget)
-        client: Client
         if model.provider is schema.Provider.replay:
-            folder = replay_folder(model, self._recipes, role)
-            client = ReplayClient(folder, name=model.name or "replay", role=role)
+            client = self._replay(model, role)
             self._stack.callback(client.close)
+            return self._recorded(client)
+        return self._recorded(self._journaled(model, self._provider(model, role), price_of(model, self._prices)))
+
+    @contextmanager
+    def borrow(self, model: schema.Model, role: str, *, free: bool = False) -> Iterator[Client]:
+        """A client that is nobody else's: a server that it started is stopped at the end. ``free``: costs nothing.
+
+        Raises what ``open`` raises.
+        """
+        check_model(model, role, recipes=self._recipes)
+        price = schema.Price() if free else price_of(model, self._prices)
+        if not free:
+            check_budget(model, role, self._prices, self._budget)
+        if model.provider is schema.Provider.replay:
+            client = self._replay(model, role)
         else:
-            price = price_of(model, self._prices)
-            budgeted = BudgetedClient(self._provider(model, role), self.ledger, model.name, price)
-            client = JournaledClient(budgeted, self._journal, model)
-        return client if self._recorder is None else RecordingClient(client, self._recorder)
+            live = LimitedClient(_live(model, role, self._log(role)), model.concurrency)
+            client = self._journaled(model, live, price)
+        with closing(client):
+            yield self._recorded(client)
 
     def close(self) -> None:
         """Close all clients and servers, finish the recording. Idempotent. Raises StorageError."""
@@ -81,11 +94,22 @@ class Clients:
         for known, client in self._providers:
             if known == model:
                 return client
-        log = self.ledger.path.with_name(f"vllm-{role}.log")
-        client = LimitedClient(_live(model, role, log), model.concurrency)
+        client = LimitedClient(_live(model, role, self._log(role)), model.concurrency)
         self._stack.callback(client.close)
         self._providers.append((model, client))
         return client
+
+    def _replay(self, model: schema.Model, role: str) -> Client:
+        return ReplayClient(replay_folder(model, self._recipes, role), name=model.name or "replay", role=role)
+
+    def _journaled(self, model: schema.Model, live: Client, price: schema.Price | None) -> Client:
+        return JournaledClient(BudgetedClient(live, self.ledger, model.name, price), self._journal, model)
+
+    def _recorded(self, client: Client) -> Client:
+        return client if self._recorder is None else RecordingClient(client, self._recorder)
+
+    def _log(self, role: str) -> Path:
+        return self.ledger.path.with_name(f"vllm-{role}.log")
 
 
 def open_client(
@@ -128,9 +152,9 @@ def check_model(model: schema.Model, role: str, *, recipes: Path | None = None) 
             is_recording(replay_folder(model, recipes, role), role)
         return
     if not model.name:
-        raise RecipeError(f"models.{role}.name is empty; it is the model's name at {model.provider.value}")
+        raise RecipeError(f"{key_of(role)}.name is empty; it is the model's name at {model.provider.value}")
     if model.concurrency < 1:
-        raise RecipeError(f"models.{role}.concurrency is {model.concurrency}; it must be at least 1")
+        raise RecipeError(f"{key_of(role)}.concurrency is {model.concurrency}; it must be at least 1")
     _check_address(model, role)
     api_key(model, role)
     if model.provider is schema.Provider.vllm and model.base_url is None:
@@ -155,7 +179,7 @@ def check_budget(model: schema.Model, role: str, prices: Mapping[str, schema.Pri
     """A budget in dollars needs a price for every live model. Raises RecipeError."""
     if budget.dollars is not None and price_of(model, prices) is None:
         raise RecipeError(
-            f"budget.dollars is set, but models.{role}.name {model.name!r} has no price; add it under `prices` "
+            f"budget.dollars is set, but {key_of(role)}.name {model.name!r} has no price; add it under `prices` "
             "(see configs/prices/default.yaml), with input: 0 and output: 0 if it costs nothing, "
             "or use budget.calls"
         )
@@ -168,14 +192,14 @@ def api_key(model: schema.Model, role: str) -> str | None:
         needs_one = model.provider in (schema.Provider.openai, schema.Provider.anthropic) and model.base_url is None
         if needs_one:
             raise RecipeError(
-                f"models.{role}.api_key_env is null, but {model.provider.value} needs a key; "
+                f"{key_of(role)}.api_key_env is null, but {model.provider.value} needs a key; "
                 "give the NAME of the environment variable that holds it"
             )
         return None
     key = os.environ.get(name, "").strip()
     if not key:
         raise MissingRequirement(
-            f"models.{role} needs the environment variable {name} (recipe key models.{role}.api_key_env); "
+            f"{key_of(role)} needs the environment variable {name} (recipe key {key_of(role)}.api_key_env); "
             "export it or use model=replay"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -188,13 +212,13 @@ def api_key(model: schema.Model, role: str) -> str | None:
 def _check_address(model: schema.Model, role: str) -> None:
     parts = urlsplit(model.base_url or "http://default")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise RecipeError(f"models.{role}.base_url is {model.base_url!r}; it must look like http://host:8000/v1")
+        raise RecipeError(f"{key_of(role)}.base_url is {model.base_url!r}; it must look like http://host:8000/v1")
 
 
 def _check_path(model: schema.Model, role: str) -> None:
     """A name that is plainly a path must lead somewhere: vLLM takes some 15 s to say so, and says it less plainly."""
     if model.name.startswith(("/", "./", "../", "~")) and not Path(model.name).exists():
-        raise RecipeError(f"models.{role}.name is {model.name!r}, but there is nothing at this path")
+        raise RecipeError(f"{key_of(role)}.name is {model.name!r}, but there is nothing at this path")
 
 
 def _live(model: schema.Model, role: str, log: Path) -> Client:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runner import schema
 from runner.domain.errors import RecipeError, ReplayMiss
-from runner.llm.base import Completion, Request, Usage
+from runner.llm.base import Completion, Request, Usage, key_of
 from runner.llm.journal import Entry, file_entries, shard_path
 from runner.llm.recording import Reply, draw_of, order, read_file
 
@@ -74,7 +74,7 @@ class ReplayClient:
 
 def is_recording(folder: Path, role: str) -> bool:
     """True for a folder of YAML recordings, False for a journal's. Raises RecipeError for any other."""
-    key = f"models.{role}.replay"
+    key = f"{key_of(role)}.replay"
     if not folder.is_dir():
         raise RecipeError(f"{key} names {folder}, which is no folder; record one with `record: FOLDER`")
     if next(folder.glob("*.yaml"), None) is not None:
@@ -141,5 +141,5 @@ def _ranges(numbers: list[int]) -> str:
 def replay_folder(model: schema.Model, recipes: Path, role: str) -> Path:
     """The recording a model names: absolute, or relative to the recipes folder. Raises RecipeError without one."""
     if not model.replay:
-        raise RecipeError(f"models.{role}.provider is replay, but models.{role}.replay names no folder of recordings")
+        raise RecipeError(f"{key_of(role)}.provider is replay, but {key_of(role)}.replay names no folder of recordings")
     return recipes / model.replay

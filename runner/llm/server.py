@@ -15,7 +15,9 @@ from pathlib import Path
 from runner import schema
 from runner.domain.errors import MissingRequirement, ProviderError, RecipeError, UserError
 from runner.llm import lifeline
+from runner.llm.base import key_of
 from runner.llm.server_log import last_lines
+from runner.store import scratch as store
 from runner.store.jsonl import unwritable
 
 _log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class VllmServer:
         self._starts = 0
         self._failure: UserError | None = None
         self._closed = False
+        self._scratch = contextlib.ExitStack()
 
     def address(self) -> str:
         """The base URL of a server that answers; the first caller starts it and all wait.
@@ -76,7 +79,7 @@ class VllmServer:
     def _start_once(self) -> None:
         if self._closed or self._starts >= _MAX_STARTS:
             state = "is closed" if self._closed else f"died {self._starts} times"
-            raise ProviderError(f"models.{self._role}: the vLLM server {state}; {self._last_words()}")
+            raise ProviderError(f"{key_of(self._role)}: the vLLM server {state}; {self._last_words()}")
         self._starts += 1
         self._stop()
         try:
@@ -95,8 +98,10 @@ class VllmServer:
         vllm = self._model.vllm
         self._port = _free_port()
         command = [program, *vllm.command[1:], self._model.name, "--host", _HOST, "--port", str(self._port), *vllm.args]
-        env = {**os.environ, **vllm.env, **({"VLLM_API_KEY": self._api_key} if self._api_key else {})}
-        _log.info("models.%s: starting %s (log: %s)", self._role, " ".join(command), self._log_path)
+        key = {"VLLM_API_KEY": self._api_key} if self._api_key else {}
+        scratch = self._scratch.enter_context(store.scratch("vllm"))  # for its sockets, which a killed one leaves
+        env = {**os.environ, "TMPDIR": str(scratch), **vllm.env, **key}
+        _log.info("%s: starting %s (log: %s)", key_of(self._role), " ".join(command), self._log_path)
         try:
             self._log_path.parent.mkdir(parents=True, exist_ok=True)
             log = self._log_path.open("ab")
@@ -121,19 +126,19 @@ class VllmServer:
             code = self._process.poll()
             if code is not None:
                 raise RecipeError(
-                    f"models.{self._role}: the vLLM server ended with exit code {code} before it answered; "
-                    f"check models.{self._role}.name and .vllm; {self._last_words()}"
+                    f"{key_of(self._role)}: the vLLM server ended with exit code {code} before it answered; "
+                    f"check {key_of(self._role)}.name and .vllm; {self._last_words()}"
                 )
             if now - began > limit:
                 raise RecipeError(
-                    f"models.{self._role}: the vLLM server did not answer within {limit:g} s; "
-                    f"raise models.{self._role}.vllm.start_seconds; {self._last_words()}"
+                    f"{key_of(self._role)}: the vLLM server did not answer within {limit:g} s; "
+                    f"raise {key_of(self._role)}.vllm.start_seconds; {self._last_words()}"
                 )
             if now - reported > _REPORT_SECONDS:
                 reported = now
-                _log.info("models.%s: waiting for vLLM, %.0f s: %s", self._role, now - began, _latest(self._log_path))
+                _log.info("%s: waiting for vLLM, %.0f s: %s", key_of(self._role), now - began, _latest(self._log_path))
             time.sleep(_POLL_SECONDS)
-        _log.info("models.%s: vLLM answers after %.0f s", self._role, time.monotonic() - began)
+        _log.info("%s: vLLM answers after %.0f s", key_of(self._role), time.monotonic() - began)
 
     def _stop(self) -> None:
         if self._process is None:
@@ -146,6 +151,7 @@ class VllmServer:
             self._process.kill()
             self._process.wait()
         self._process = None
+        self._scratch.close()
 
     def _last_words(self) -> str:
         lines = "\n".join(last_lines(self._log_path, _TAIL_LINES)) or "(nothing)"
@@ -156,13 +162,13 @@ class VllmServer:
 def find_program(model: schema.Model, role: str) -> str:
     """The path of the server program. Raises MissingRequirement with how to get it."""
     if not model.vllm.command:
-        raise RecipeError(f"models.{role}.vllm.command is empty; the default is [vllm, serve]")
+        raise RecipeError(f"{key_of(role)}.vllm.command is empty; the default is [vllm, serve]")
     program = model.vllm.command[0]
     found = shutil.which(program)
     if found is None:
         raise MissingRequirement(
-            f"models.{role} needs the program {program!r}, which is not on this machine; "
-            f"install it with {INSTALL}, or set models.{role}.base_url to a server that runs elsewhere"
+            f"{key_of(role)} needs the program {program!r}, which is not on this machine; "
+            f"install it with {INSTALL}, or set {key_of(role)}.base_url to a server that runs elsewhere"
         )
     return found
 

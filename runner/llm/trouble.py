@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from runner import schema
 from runner.domain.errors import EndlessError, MissingRequirement, ProviderError, RecipeError
-from runner.llm.base import Finish
+from runner.llm.base import Finish, key_of
 
 _MESSAGE_CHARS = 400
 _CONTEXT = re.compile(
@@ -79,7 +79,7 @@ class Endpoint:
         """``models.solver (openai at http://host)``, without a password in the address."""
         parts = urlsplit(self.address)
         plain = self.address.replace(f"{parts.netloc}", parts.netloc.rpartition("@")[2], 1)
-        return f"models.{self.role} ({self.provider} at {plain})"
+        return f"{key_of(self.role)} ({self.provider} at {plain})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ def verdict(failure: Failure, to: Endpoint) -> Finish | EndlessError:
     if failure.timeout:
         return ProviderError(
             f"{to.where} did not answer within {to.timeout:g} s; "
-            f"raise models.{to.role}.timeout_seconds or run again later"
+            f"raise {key_of(to.role)}.timeout_seconds or run again later"
         )
     if status is None:
         return ProviderError(f"{to.where} cannot be reached: {said}; check the address and the network, then run again")
@@ -123,12 +123,12 @@ def garbage(why: Garbage, to: Endpoint, tries: int) -> ProviderError:
     """The verdict on a server that keeps answering garbage."""
     return ProviderError(
         f"{to.where} answered {to.clean(str(why))}, {tries} times; "
-        f"check that models.{to.role}.base_url speaks the API of provider {to.provider}, then run again"
+        f"check that {key_of(to.role)}.base_url speaks the API of provider {to.provider}, then run again"
     )
 
 
 def _by_status(status: int, said: str, to: Endpoint) -> EndlessError:
-    key = f"the key in {to.key_env}" if to.key_env else f"a call without a key (models.{to.role}.api_key_env is null)"
+    key = f"the key in {to.key_env}" if to.key_env else f"a call without a key ({key_of(to.role)}.api_key_env is null)"
     if status == 401:
         return MissingRequirement(f"{to.where} refused {key} (401: {said}); export a valid one and run again")
     if status == 403:
@@ -136,11 +136,11 @@ def _by_status(status: int, said: str, to: Endpoint) -> EndlessError:
     if status == 404:
         return RecipeError(
             f"{to.where} does not know {to.model} or has no such path (404: {said}); "
-            f"check models.{to.role}.name and .base_url"
+            f"check {key_of(to.role)}.name and .base_url"
         )
     if status == 429:
         return ProviderError(
-            f"{to.where} keeps limiting the rate (429: {said}); lower models.{to.role}.concurrency or run again later"
+            f"{to.where} keeps limiting the rate (429: {said}); lower {key_of(to.role)}.concurrency or run again later"
         )
     return ProviderError(f"{to.where} keeps failing ({status}: {said}); run again later, what was answered is kept")
 
@@ -157,7 +157,7 @@ def _remedy(text: str, role: str) -> str:
     if _CAP.search(text):
         return "lower generate.max_tokens or agent.turn_tokens, or give the model more room (vLLM: --max-model-len)"
     keys = "name, temperature, reasoning, reasoning_effort or extra_body"
-    return f"check models.{role}: {'reasoning=true' if _REASONING.search(text) else keys}"
+    return f"check {key_of(role)}: {'reasoning=true' if _REASONING.search(text) else keys}"
 
 
 def _said(error: Any) -> str:

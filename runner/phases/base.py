@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -51,6 +52,12 @@ class Resources(Protocol):
 
     def client(self, role: str) -> Client:
         """The model of a role: ``generator`` or ``solver``. Raises UserError."""
+
+    def borrow(self, model: Model, role: str, *, free: bool = False) -> AbstractContextManager[Client]:
+        """Another model, for a while: a server that it needs is started at the first call and stopped at the end.
+
+        ``role`` is its key in the recipe; ``free``: it costs nothing, whatever the prices say. Raises UserError.
+        """
 
     def backend(self) -> Backend:
         """Where sandboxes come from. Raises UserError."""

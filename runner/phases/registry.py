@@ -11,6 +11,7 @@ PHASES = {
     "dataset": "runner.phases.dataset.phase:DatasetPhase",
     "sft": "runner.phases.sft.phase:SftPhase",
     "ppo": "runner.phases.ppo.phase:PpoPhase",
+    "evaluate": "runner.phases.evaluate.phase:EvaluatePhase",
 }
 TRAINING = ("sft", "ppo")
 OPTIONAL = {"sft": "sft", "ppo": "ppo", "evaluate": "eval"}

@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -14,7 +15,7 @@ from runner.phases.work import Stopped
 from runner.pipeline.layout import Outputs, RunFolder
 from runner.sandbox.base import Backend
 from runner.sandbox.registry import open_backend
-from runner.schema import Config
+from runner.schema import Config, Model
 from runner.share import share_dir
 from runner.training.compile import check_trainer
 
@@ -59,18 +60,31 @@ class RunResources:
     def client(self, role: str) -> Client:
         """The model of a role. Raises UserError."""
         with self._lock:
-            if self._clients is None:
-                record = self._config.record
-                self._clients = Clients(
-                    prices=self._config.prices,
-                    budget=self._config.budget,
-                    journal_root=self._outputs.journal,
-                    ledger=self._run.ledger,
-                    recipes=share_dir("recipes"),
-                    record=Path(record) if record else None,
-                )
-            client = self._clients.open(getattr(self._config.models, role), role)
-            return StoppableClient(client, self._stop, self._stop_backend)
+            return self._stoppable(self._room().open(getattr(self._config.models, role), role))
+
+    @contextmanager
+    def borrow(self, model: Model, role: str, *, free: bool = False) -> Iterator[Client]:
+        """Another model, until the end of the ``with``. Raises UserError."""
+        with self._lock:
+            room = self._room()
+        with room.borrow(model, role, free=free) as client:
+            yield self._stoppable(client)
+
+    def _room(self) -> Clients:
+        if self._clients is None:
+            record = self._config.record
+            self._clients = Clients(
+                prices=self._config.prices,
+                budget=self._config.budget,
+                journal_root=self._outputs.journal,
+                ledger=self._run.ledger,
+                recipes=share_dir("recipes"),
+                record=Path(record) if record else None,
+            )
+        return self._clients
+
+    def _stoppable(self, client: Client) -> Client:
+        return StoppableClient(client, self._stop, self._stop_backend)
 
     def backend(self) -> Backend:
         """The sandboxes. Raises UserError."""

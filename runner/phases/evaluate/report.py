@@ -1,0 +1,94 @@
+"""What a finished evaluation tells: a row per model, the differences between them, and the scores worth comparing."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from runner.phases.evaluate.dev import MODELS, SCORES, episodes_file
+from runner.phases.filter.report import sample_episodes
+from runner.schema import Config
+from runner.tracking.base import PhaseReport
+
+Scores = Mapping[str, Any]
+
+
+def report(config: Config, folder: Path, fingerprint: str) -> PhaseReport:
+    scores = read_scores(folder)
+    names = list(scores["models"])
+    last = last_policy(names)
+    return PhaseReport(
+        phase="evaluate",
+        fingerprint=fingerprint,
+        folder=folder,
+        metrics=dict(_metrics(scores)),
+        tables={"scores": [_row(name, row) for name, row in scores["models"].items()], "pairs": scores["pairs"]},
+        artifacts=[path for path in (folder / MODELS, folder / "dev" / SCORES) if path.exists()],
+        episodes=sample_episodes(episodes_file(folder, last).parent, config.tracking.episode_traces) if last else (),
+        tags={"endless.best": scores["best"]} if scores["best"] else {},
+    )
+
+
+def read_scores(folder: Path) -> dict[str, Any]:
+    """``dev/scores.json``, or scores of nobody."""
+    path = folder / "dev" / SCORES
+    if not path.exists():
+        return {"models": {}, "pairs": [], "best": ""}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def last_policy(names: list[str]) -> str:
+    """What the recipe ends with: ppo, else sft, else base; empty where it has no policy."""
+    return next((name for name in ("ppo", "sft", "base") if name in names), "")
+
+
+def first_policy(names: list[str]) -> str:
+    """What its last training began with (the paper's "before"); empty where nothing was trained."""
+    last = last_policy(names)
+    earlier = {"ppo": ("sft", "base"), "sft": ("base",)}.get(last, ())
+    return next((name for name in earlier if name in names), "")
+
+
+def _metrics(scores: Scores) -> Iterator[tuple[str, float]]:
+    models = scores["models"]
+    for name, row in models.items():
+        yield from _of_model(f"eval/dev/{_metric_name(name)}", row)
+    for suffix, name in (("", last_policy(list(models))), ("_before", first_policy(list(models)))):
+        rate = models[name]["pass_at"].get("1") if name else None
+        if rate is not None:
+            yield f"eval/dev/pass_at_1{suffix}", rate["value"]
+            yield f"eval/dev/pass_at_1{suffix}_low", rate["low"]
+            yield f"eval/dev/pass_at_1{suffix}_high", rate["high"]
+
+
+def _of_model(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for k, rate in row["pass_at"].items():
+        yield f"{prefix}/pass_at_{k}", rate["value"]
+    if "1" in row["pass_at"]:
+        yield f"{prefix}/pass_at_1_low", row["pass_at"]["1"]["low"]
+        yield f"{prefix}/pass_at_1_high", row["pass_at"]["1"]["high"]
+    for name in ("tasks", "episodes", "infra", "infra_rate", "time_limit_rate", "mean_turns", "mean_seconds"):
+        yield f"{prefix}/{name}", float(row[name])
+
+
+def _metric_name(name: str) -> str:
+    """MLflow refuses the sign in ``ppo@40``."""
+    return name.replace("@", "-step-")
+
+
+def _row(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    rate = row["pass_at"].get("1", {"value": 0.0, "low": 0.0, "high": 0.0})
+    top = max(row["pass_at"], key=int, default="1")
+    return {
+        "model": name,
+        "pass_at_1": round(rate["value"], 4),
+        "low": round(rate["low"], 4),
+        "high": round(rate["high"], 4),
+        f"pass_at_{top}": round(row["pass_at"].get(top, rate)["value"], 4),
+        "tasks": row["tasks"],
+        "episodes": row["episodes"],
+        "infra": row["infra"],
+        "time_limit": round(row["time_limit_rate"], 4),
+        "mean_turns": round(row["mean_turns"], 2),
+    }
