@@ -15,7 +15,7 @@ RESAMPLES = 10_000
 """Bootstrap samples; the ends of a 95 % interval then rest on 250 samples each."""
 
 EXACT_TASKS = 14
-"""Of up to so many tasks that differ every pattern of signs is counted (2^14 = 16,384); of more, ``FLIPS`` are drawn."""
+"""Of up to so many tasks that differ every pattern of signs is counted (2^14); of more, ``FLIPS`` are drawn."""
 
 FLIPS = 20_000
 _BATCH = 4_000_000
