@@ -25,7 +25,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 _NAME = re.compile(r"[\w.+:\[][\w.+:\[-]{0,99}")
 _SHELLS = frozenset(["bash", "sh", "dash", "zsh", "ksh", "su"])
 _DEPTH = 6
-"""Substitutions in substitutions: deeper ones are not looked at."""
+"""Substitutions in substitutions, programs behind programs: deeper ones are not looked at."""
 
 _WRAPPERS = {
     "sudo": ("ughpCUrtDT", 0),
@@ -123,15 +123,16 @@ def _programs(source: str, depth: int) -> Iterator[str]:
 
 
 def _of_words(words: Sequence[Token], depth: int) -> Iterator[str]:
-    while words and _precedes(words[0]):
-        words = words[2:] if words[0].text == "function" else words[1:]
-    if not words or (words[0].text in _NO_COMMAND and not words[0].quoted):
+    at = 0
+    while at < len(words) and _precedes(words[at]):
+        at += 2 if words[at].text == "function" else 1
+    if at >= len(words) or (words[at].text in _NO_COMMAND and not words[at].quoted):
         return
-    name = unquoted(words[0].text).rsplit("/", 1)[-1]
-    if not _NAME.fullmatch(name):
-        return
-    yield name
-    yield from _run_by(name, words[1:], depth)
+    name = unquoted(words[at].text).rsplit("/", 1)[-1]
+    if _NAME.fullmatch(name):
+        yield name
+        if depth < _DEPTH:
+            yield from _run_by(name, words[at + 1 :], depth + 1)
 
 
 def _precedes(word: Token) -> bool:
@@ -146,7 +147,7 @@ def _run_by(name: str, arguments: Sequence[Token], depth: int) -> Iterator[str]:
         if not (name == "command" and len(rest) < len(arguments)):  # command -v asks, it does not run
             yield from _of_words(rest, depth)
     elif name in _SHELLS or name == "eval":
-        yield from _programs(_script(name, arguments), depth + 1)
+        yield from _programs(_script(name, arguments), depth)
     elif name == "find":
         for option, program in pairwise(arguments):
             if option.text in ("-exec", "-execdir", "-ok", "-okdir"):
@@ -154,13 +155,13 @@ def _run_by(name: str, arguments: Sequence[Token], depth: int) -> Iterator[str]:
 
 
 def _after_options(arguments: Sequence[Token], valued: str, positional: int) -> Sequence[Token]:
-    while arguments and arguments[0].text.startswith("-"):
-        option = arguments[0].text
+    at = 0
+    while at < len(arguments) and arguments[at].text.startswith("-"):
+        option = arguments[at].text
+        at += 2 if len(option) == 2 and option[1] in valued else 1
         if option == "--":
-            arguments = arguments[1:]
             break
-        arguments = arguments[2:] if len(option) == 2 and option[1] in valued else arguments[1:]
-    return arguments[positional:]
+    return arguments[at + positional :]
 
 
 def _script(name: str, arguments: Sequence[Token]) -> str:
