@@ -69,11 +69,13 @@ class TerminalBench:
     models: dict[str, Model] = field(default_factory=dict)
     """More models, by a name of yours."""
     environment: str = "docker"
-    """Harbor's environment type."""
+    """Harbor's environment type, or ``module:Class``."""
     concurrency: int = 4
     """Trials at once."""
     python: str | None = None
     """A Python >= 3.12 that has this package's extra ``harbor``; null: the one that runs this."""
+    harbor: dict[str, Any] = field(default_factory=dict)
+    """More of Harbor's own job config, over ours: ``environment: {override_memory_mb: 4096}``, say."""
 
 
 @dataclass(frozen=True)

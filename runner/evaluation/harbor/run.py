@@ -1,0 +1,197 @@
+"""Run a job of Harbor's to its end, or go on with one, and read what came of it."""
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from runner.domain.episode import Outcome
+from runner.domain.errors import EngineError, Incomplete, RecipeError
+from runner.domain.plain import plain
+from runner.evaluation.harbor.job import (
+    CONFIG,
+    JOB,
+    LOG,
+    SETTINGS,
+    job_config,
+    process_environment,
+    resume_words,
+    run_words,
+)
+from runner.evaluation.harbor.program import engine_of, require_harbor, started
+from runner.evaluation.harbor.request import HarborRun
+from runner.evaluation.harbor.results import Trial, commits, read_episodes, read_trials
+from runner.evaluation.harbor.settings import write_settings
+from runner.llm.factory import check_model
+from runner.llm.server_log import last_lines
+from runner.schema import Provider
+from runner.store.jsonl import storage_errors, write_json
+
+log = logging.getLogger(__name__)
+
+TRIALS, EPISODES = "trials.jsonl", "episodes.jsonl"
+_LOOK_SECONDS = 0.5
+_TAIL_LINES = 15
+_MAY_CHANGE = ("jobs_dir", "n_concurrent_trials", "retry", "quiet", "debug")
+"""Keys of a job's config that a resumed job may have otherwise: no trial depends on them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarborResult:
+    """What a job came to."""
+
+    trials: tuple[Trial, ...]
+    """By task and attempt."""
+    files: tuple[Path, ...]
+    """``trials.jsonl`` and, where the agent is ours, ``episodes.jsonl``."""
+
+    @property
+    def infra(self) -> int:
+        """Trials without a score. They are tried again when the same job is run again."""
+        return sum(trial.outcome is Outcome.INFRA for trial in self.trials)
+
+
+def run_harbor(
+    run: HarborRun, *, stop: Event | None = None, on_trials: Callable[[Sequence[Trial]], None] | None = None
+) -> HarborResult:
+    """Run what is missing of a job; ``on_trials`` gets all finished trials whenever there are new ones.
+
+    Raises MissingRequirement (no Python with Harbor, no engine, no key), RecipeError (the job cannot be asked for, or
+    a half-done one is another), EngineError (Harbor itself failed), Incomplete (``stop`` was set, or trials are
+    missing) and StorageError.
+    """
+    _check_model(run)
+    env = process_environment(run)
+    python, engine = require_harbor(run.bench.python, env), engine_of(run.bench.environment)
+    words = _prepare(run)
+    job, told = run.folder / JOB, 0
+    with started(python, words, env, job=job, engine=engine, log=run.folder / LOG) as process:
+        while process.poll() is None:
+            if stop is not None and stop.wait(_LOOK_SECONDS):
+                raise Incomplete("the benchmark was stopped; run the same command again to go on")
+            if stop is None:
+                Event().wait(_LOOK_SECONDS)
+            _check_commit(run, job)
+            told = _tell(job, told, on_trials)
+    _tell(job, told, on_trials)
+    if process.returncode != 0:
+        raise EngineError(f"Harbor ended with exit code {process.returncode}; {_last_words(run)}")
+    return _collect(run, job)
+
+
+def _check_model(run: HarborRun) -> None:
+    if run.harness.agent in ("oracle", "nop"):
+        return
+    role = "eval.terminalbench"
+    check_model(run.model, role, recipes=run.recipes)
+    if run.model.provider is Provider.vllm and run.model.base_url is None:
+        raise RecipeError(f"{role}: the model {run.model.name!r} has no base_url, and Harbor starts no server")
+
+
+def _prepare(run: HarborRun) -> list[str]:
+    """Write what Harbor reads; the words that begin the job, or go on with it."""
+    with storage_errors(run.folder):
+        run.folder.mkdir(parents=True, exist_ok=True)
+    if run.ours:
+        write_settings(run.folder / SETTINGS, run.settings())
+    config, path = job_config(run), run.folder / CONFIG
+    job = run.folder / JOB
+    known = _read(path)
+    if known is not None and (job / "config.json").is_file():
+        if _kept(known) != _kept(config):
+            raise RecipeError(f"{job} is a job that was begun with other settings ({path}); remove it to begin anew")
+        _change(job / "config.json", config)
+        _forget(job)
+        write_json(path, config)
+        return resume_words(job)
+    with storage_errors(job):
+        shutil.rmtree(job, ignore_errors=True)
+    write_json(path, config)
+    return run_words(path)
+
+
+def _kept(config: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name not in _MAY_CHANGE}
+
+
+def _change(path: Path, config: dict[str, Any]) -> None:
+    """Let Harbor's own copy say what may be changed."""
+    theirs = _read(path)
+    if theirs is not None:
+        for name in _MAY_CHANGE:
+            if name in config:
+                theirs[name] = config[name]
+        write_json(path, theirs)
+
+
+def _forget(job: Path) -> None:
+    """Remove the trials that have no score, so that Harbor does them again, and a summary that was cut short."""
+    for trial in read_trials(job):
+        if trial.outcome is Outcome.INFRA:
+            log.info("%s: attempt %d is tried again: %s", trial.task, trial.attempt, trial.error)
+            shutil.rmtree((job.parent / trial.job).parent, ignore_errors=True)
+    if (job / "result.json").is_file() and _read(job / "result.json") is None:
+        (job / "result.json").unlink()
+    for result in job.glob("*/result.json"):
+        if _read(result) is None:
+            shutil.rmtree(result.parent, ignore_errors=True)
+
+
+def _check_commit(run: HarborRun, job: Path) -> None:
+    """Raises RecipeError as soon as a trial's task is from another commit than the recipe's."""
+    wanted = run.bench.commit
+    if wanted is None or run.bench.path is not None or "/" in run.bench.dataset or not job.is_dir():
+        return
+    others = sorted(commit for commit in commits(job) if not commit.startswith(wanted))
+    if others:
+        raise RecipeError(
+            f"eval.terminalbench.commit is {wanted}, but {run.bench.dataset}@{run.bench.version} is at {others[0]} in "
+            "Harbor's registry; take that commit, or give a folder at yours as eval.terminalbench.path"
+        )
+
+
+def _tell(job: Path, told: int, on_trials: Callable[[Sequence[Trial]], None] | None) -> int:
+    if on_trials is None or not job.is_dir():
+        return told
+    finished = len(list(job.glob("*/result.json")))
+    if finished != told:
+        on_trials(read_trials(job))
+    return finished
+
+
+def _collect(run: HarborRun, job: Path) -> HarborResult:
+    trials = read_trials(job)
+    expected = int((_read(job / "result.json") or {}).get("n_total_trials", 0))
+    if not trials or len(trials) < expected:
+        raise Incomplete(f"Harbor finished {len(trials)} of {expected} trials; {_last_words(run)}")
+    files = [_write(run.folder / TRIALS, [plain(trial) for trial in trials])]
+    if run.ours:
+        files.append(_write(run.folder / EPISODES, [plain(one) for one in read_episodes(trials, run.folder)]))
+    return HarborResult(trials=tuple(trials), files=tuple(files))
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    text = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows)
+    with storage_errors(path):
+        partial = path.with_name(path.name + ".tmp")
+        partial.write_bytes(text.encode("utf-8", "surrogatepass"))
+        partial.replace(path)
+    return path
+
+
+def _last_words(run: HarborRun) -> str:
+    path = run.folder / LOG
+    lines = "\n".join(last_lines(path, _TAIL_LINES)) or "(nothing)"
+    return f"the last lines of {path}:\n{lines}"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
