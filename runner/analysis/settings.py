@@ -13,9 +13,10 @@ class AnalysisSettings:
 
     loop_repeats: int = 3
     """A cycle of commands with the same results is a loop from so many rounds on. Two happen in good work: a look
-    before and a look after."""
+    before and a look after. Detectors that stop a running agent commonly take 3 or 4."""
     loop_patience: int = 5
-    """So many where repeating may make sense: it waits (``sleep``), or its failing commands differ in numbers."""
+    """So many where repeating may make sense: it waits (``sleep``), or its failing commands differ in numbers.
+    With the 3 of above an agent that polls as it was told to would be in a loop."""
     loop_cycle: int = 5
     """The longest cycle, in commands: a 16-turn episode has room for three rounds of five."""
     loop_share: float = 0.5

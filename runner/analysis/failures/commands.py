@@ -182,5 +182,5 @@ def _decides(source: str) -> str:
         last = commands.pop()
         name = next(_of_words(last.words, _DEPTH), "")
         if not (name in _TALKERS and commands and commands[-1].then == "&&"):
-            return name or last.words[0].text[:2]
+            return name or last.words[0].text[:2]  # (( 1 > 2 )) is one word
     return ""

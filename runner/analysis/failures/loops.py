@@ -35,7 +35,7 @@ class Loop:
 
 
 def find_loops(steps: Sequence[Step], settings: AnalysisSettings) -> list[Loop]:
-    """Every stretch that repeats often enough, the longest first; of equally long ones, the shortest cycle first."""
+    """The stretches that repeat often enough, the longest first, none inside another; each with its shortest cycle."""
     same = [(step.command, step.result) for step in steps]
     # A step that succeeded is never a variant of another: its number is its own.
     variants = [step.variant if step.failed else (index, "") for index, step in enumerate(steps)]
@@ -46,7 +46,11 @@ def find_loops(steps: Sequence[Step], settings: AnalysisSettings) -> list[Loop]:
         for loop in _repetitions(keys, cycle)
         if loop.rounds >= _enough(steps[loop.start : loop.end], patient, settings)
     ]
-    return sorted(found, key=lambda loop: (-loop.length, loop.cycle, loop.start))
+    kept: list[Loop] = []
+    for loop in sorted(found, key=lambda loop: (-loop.length, loop.cycle, loop.start)):
+        if not any(other.start <= loop.start and loop.end <= other.end for other in kept):
+            kept.append(loop)
+    return kept
 
 
 def _enough(steps: Sequence[Step], patient: bool, settings: AnalysisSettings) -> int:

@@ -51,7 +51,8 @@ def test_rounds_are_whole():
     assert Loop(start=1, length=7, cycle=2).end == 8
 
 
-def test_every_loop_is_found():
+def test_every_loop_is_found_once():
+    assert [(loop.start, loop.length) for loop in find_loops(_letters("aaaaaa"), DEFAULTS)] == [(0, 6)]
     assert {(loop.start, loop.length) for loop in find_loops(_letters("aaaxbbbbb"), DEFAULTS)} == {(0, 3), (4, 5)}
 
 

@@ -1,6 +1,7 @@
 """Failure modes against hand labels, and the invariants of the classification."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -114,6 +115,6 @@ def _requoted(command: str) -> str:
     st.lists(st.sampled_from([str, _padded, _requoted]), min_size=12, max_size=12),
 )
 @settings(max_examples=100, deadline=None)
-def test_cosmetic_changes_of_single_commands_change_no_mode(turns: list[Turn], changes: list[type[str]]):
+def test_cosmetic_changes_of_single_commands_change_no_mode(turns: list[Turn], changes: list[Callable[[str], str]]):
     changed = [replace(turn, command=change(turn.command)) for turn, change in zip(turns, changes, strict=False)]
     assert classify(_episode(*changed), DEFAULTS) == classify(_episode(*turns), DEFAULTS)
