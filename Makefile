@@ -1,6 +1,7 @@
 # Two commands are all a newcomer needs: `make quickstart` and `make test`. Each does its own set-up in .venv.
 VENV ?= .venv
 BIN := $(VENV)/bin
+TRAINER ?= $(VENV)/trainer
 # The first Python of 3.12 and 3.11 that really starts.
 PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && echo $$p && break; done)
@@ -10,6 +11,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 quickstart: $(VENV)/.ready  ## the whole pipeline on recorded model replies: no key, no GPU, no Docker
 	@$(BIN)/endless run quickstart
+	@if [ "$(TRAIN)" = no ]; then :; \
+	elif ! command -v g++ >/dev/null; then echo "training: skipped, it needs a C++ compiler (Debian: apt install g++)"; \
+	else $(MAKE) --no-print-directory train; fi
+
+.PHONY: train
+train: $(if $(ENDLESS_TRAINER),,$(VENV)/.ready-trainer) | $(VENV)/.ready
+	@echo && echo "and now with training: SFT, PPO and evaluation of a policy that fits on two cores (TRAIN=no leaves it out)"
+	@ENDLESS_TRAINER=$(or $(ENDLESS_TRAINER),$(abspath $(TRAINER))/bin/python) $(BIN)/endless run tiny
 
 test: $(VENV)/.ready-dev  ## all tests; those that need an absent engine are skipped with the reason
 	@$(BIN)/pytest -q -n auto -m "not machine"
@@ -34,6 +43,12 @@ $(BIN)/python:
 
 $(VENV)/.ready: pyproject.toml | $(BIN)/python
 	@$(PIP) install --use-pep517 -e .
+	@touch $@
+
+$(VENV)/.ready-trainer: runner/training/cpu/requirements.txt | $(BIN)/python
+	@echo "setting up $(TRAINER): OpenRLHF and vLLM for a CPU (2.7 GB, about two minutes, once)"
+	@$(BIN)/python -m venv $(TRAINER)
+	@$(TRAINER)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -r $<
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(BIN)/python

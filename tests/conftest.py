@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -36,6 +37,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"a live test was skipped where every engine should be: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heard_signals() -> Iterator[None]:
+    """What a shell starts in the background ignores Ctrl-C, and under ``nohup`` a hang-up: commands would, too."""
+    ordinary = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    ignored = [number for number in ordinary if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, ordinary[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
 """A workplace per backend: the acceptance tests run the whole command on each that works here."""
 
 import os
-import signal
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,18 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and not item.get_closest_marker("quick"):
             item.add_marker(pytest.mark.skip(reason=reason))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def heard_signals() -> Iterator[None]:
-    """What a shell starts in the background ignores Ctrl-C, and under ``nohup`` a hang-up: commands would, too."""
-    ordinary = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
-    ignored = [number for number in ordinary if signal.getsignal(number) is signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, ordinary[number])
-    yield
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")
