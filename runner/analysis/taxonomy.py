@@ -14,6 +14,7 @@ from itertools import combinations
 
 from runner.analysis.statistics import Interval, bootstrap_tasks, wilson
 from runner.domain.task import Labels
+from runner.schema import Taxonomy
 
 DIFFICULTY_BINS = 5
 """Between never and always passed."""
@@ -135,6 +136,15 @@ def taxonomy_report(
         never_kept=tuple(cell for cell in cells if not cell.kept),
         least_draws=least_draws,
     )
+
+
+def weights_of(taxonomy: Taxonomy) -> dict[str, dict[str, float]]:
+    """A recipe's weights as ``taxonomy_report`` takes them; a fixed dimension has one value."""
+    return {
+        name: dict(dimension.values) if dimension.fixed is None else {dimension.fixed: 1.0}
+        for name, dimension in taxonomy.dimensions.items()
+        if dimension is not None
+    }
 
 
 def dimensions_of(

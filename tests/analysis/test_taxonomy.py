@@ -10,8 +10,9 @@ from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
 from runner.analysis.statistics import bootstrap_tasks, wilson
-from runner.analysis.taxonomy import Draw, cells_of, difficulty_of, evenness, likeness, taxonomy_report
+from runner.analysis.taxonomy import Draw, cells_of, difficulty_of, evenness, likeness, taxonomy_report, weights_of
 from runner.domain.plain import plain
+from runner.schema import Dimension, Taxonomy
 
 
 def _draw(category: str, scenario: str, *, kept: bool = True, passes: int = 2, episodes: int = 4) -> Draw:
@@ -125,3 +126,14 @@ def test_a_dropped_dimension_and_no_draws_at_all_are_fine():
     nothing = taxonomy_report([], WEIGHTS)
     assert (nothing.draws, nothing.dimensions[0].drawn.evenness) == (0, 0.0)
     assert json.dumps(plain(nothing), allow_nan=False)
+
+
+def test_weights_come_from_the_recipe():
+    taxonomy = Taxonomy(
+        dimensions={
+            "category": Dimension(values={"logs": 1, "cron": 3}),
+            "scenario": Dimension(values={"developer": 1}, fixed="auditor"),
+            "complexity": None,
+        }
+    )
+    assert weights_of(taxonomy) == {"category": {"logs": 1, "cron": 3}, "scenario": {"auditor": 1.0}}

@@ -22,7 +22,7 @@ when the loop took at least ``loop_share`` (half) of its commands. A loop that t
 after, is a detour; so are some repeated checks before done.
 
 * The same command: spelt the same but for white space, quoting, comments, the order of flags where it cannot matter,
-  timestamps and temporary names.
+  times to the second, and random temporary names; where it fails, numbers in temporary names, too.
 * The same result: exit code and output the same but for times, durations and process numbers. A new result is progress.
 * Where the cycle waits (``sleep``), or its commands fail and differ in their numbers only, it takes ``loop_patience``
   (5) rounds: waiting for a service and trying another port are good work for a while.

@@ -1,9 +1,9 @@
 """When two commands, and two results, count as the same.
 
 Cosmetic differences of a command are white space, quoting, comments, the order of flags where it cannot matter, the
-name of a heredoc's delimiter, and what nobody chose: timestamps, UUIDs, names in temporary folders. A *variant* has
-other numbers, too. Of a result, what changes by itself is left out: times, durations, process and job numbers; all
-numbers where the command shows the machine's state (``ps``, ``top``). Other numbers stay: 43 % after 42 % is progress.
+name of a heredoc's delimiter, and what nobody chose: moments to the second, UUIDs, random names in temporary folders.
+Of a result, what changes by itself is left out: times, durations, process and job numbers; all numbers where the
+command shows the machine's state (``ps``, ``top``). Other numbers stay: 43 % after 42 % is progress.
 """
 
 import re
@@ -12,9 +12,7 @@ from itertools import groupby
 
 from runner.analysis.failures.shell import Kind, Token, tokens
 
-RESTLESS = frozenset(
-    ["ps", "top", "htop", "uptime", "free", "vmstat", "iostat", "w", "date", "jobs", "lsof", "ss", "netstat", "time"]
-)
+RESTLESS = frozenset(["ps", "top", "htop", "uptime", "free", "vmstat", "iostat", "w", "jobs", "lsof", "ss", "netstat"])
 """Programs whose figures change by themselves."""
 
 _ON_FILES = frozenset(["ls", "cat", "rm", "cp", "mv", "mkdir", "ln", "wc", "du", "df", "tree", "chmod", "chown"])
@@ -23,20 +21,25 @@ _FREE_ORDER = _ON_FILES | frozenset(["grep", "egrep", "fgrep", "uniq", "ps", "fr
 _CLUSTER = re.compile(r"-[A-Za-z]{2,}")
 _OPENS = frozenset(["then", "do", "else", "{", "if", "while", "until"])
 
-_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
-_TIME = re.compile(
-    rf"\d{{4}}-\d\d-\d\d(?:[T _-]?{_CLOCK})?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?"
-    rf"|(?:{_DAY}\w*,? )?{_MONTH}\w* +\d{{1,2}}(?: +{_CLOCK}| +\d{{4}}\b)?(?: [AP]M)?(?: UTC)?(?: \d{{4}})?"
-    rf"|\b{_CLOCK}\b"
-    r"|(?<!\d)20\d{6}(?:[T_-]?\d{4,6})?(?!\d)"
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*,? "
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\w*"
+_MINUTE = r"(?<![\w:.])(?:[01]?\d|2[0-3]):[0-5]\d"
+_SECOND = rf"{_MINUTE}:[0-5]\d(?:[.,]\d+)?(?![\w:])"
+_DATE = r"(?<!\d)20\d\d-?(?:0[1-9]|1[0-2])-?(?:[0-2]\d|3[01])"
+_ZONE = r"(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?"
+_MOMENT = re.compile(
+    rf"{_DATE}[T _-]?(?:[01]\d|2[0-3])[:.-]?[0-5]\d[:.-]?[0-5]\d(?:[.,]\d+)?(?!\d){_ZONE}"
     r"|(?<!\d)1[5-9]\d{8}(?:\.\d+|\d{3})?(?!\d)"
 )
-"""ISO, ``ls -l``, ``date``, a clock, 20260131-1200, seconds or milliseconds since 1970 (from 2017 to 2033)."""
+"""To the second, as nobody types it: ISO, 20260131-120000, seconds or milliseconds since 1970 (from 2017 to 2033)."""
+_TIME = re.compile(
+    rf"(?:{_DAY})?{_MONTH} +\d{{1,2}}(?: +\d{{1,2}}:\d{{2}}(?::\d{{2}})?| +\d{{4}}\b)?(?: [AP]M)?(?: UTC)?(?: \d{{4}})?"
+    rf"|{_DATE}(?!\d)(?:[T _-]?{_MINUTE}(?![\w:]))?|{_SECOND}|{_MINUTE}(?![\w:])"
+)
+"""As programs print it: ``ls -l``, ``date``, a day, a clock; not ``main.c:12:34``."""
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _TEMPORARY = re.compile(r"(?:/var)?/tmp/[^\s;|&()<>'\"]*|/dev/shm/[^\s;|&()<>'\"]*")
-_RANDOM = re.compile(r"\btmp[._-]?\w{6,}|\.[A-Za-z0-9]{6,10}(?=$|/)")
+_RANDOM = re.compile(r"\btmp[._-]?(?=\w*[0-9A-Z_])\w{6,}|\.(?=[A-Za-z0-9]*[0-9A-Z])[A-Za-z0-9]{6,10}(?=$|/)")
 _DURATION = re.compile(r"\b\d+m\d+(?:\.\d+)?s\b|\b\d+(?:\.\d+)?\s?(?:ms|µs|us|ns|s|secs?|seconds?|minutes?)\b")
 _PROCESS = re.compile(r"(?i)^\[\d+\][+-]?(?:\s+\d+$)?|\b(pid|process)([ =:#]+)\d+|0x[0-9a-f]+", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -44,7 +47,12 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 def normal_command(source: str) -> str:
     """A spelling that all cosmetic variations of a command share. Any text is taken."""
-    return _steady(_spell(tokens(source)))
+    return _without_random(_spell(tokens(source)))
+
+
+def without_temporary_numbers(text: str) -> str:
+    """A text whose names in temporary folders have lost their numbers: ``/tmp/try2.py`` is ``/tmp/tryN.py``."""
+    return _TEMPORARY.sub(lambda found: _NUMBER.sub("N", found[0]), text)
 
 
 def without_numbers(text: str) -> str:
@@ -54,15 +62,15 @@ def without_numbers(text: str) -> str:
 
 def normal_result(observation: str) -> str:
     """What an observation says apart from what changes by itself."""
-    text = _DURATION.sub("DURATION", _steady(observation))
+    text = _DURATION.sub("DURATION", _TIME.sub("TIME", _without_random(observation)))
     text = _PROCESS.sub(r"\1\2PROCESS", text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-def _steady(text: str) -> str:
-    """Without timestamps, UUIDs and the random part of temporary names."""
-    text = _TIME.sub("TIME", _UUID.sub("UUID", text))
-    return _TEMPORARY.sub(lambda found: _NUMBER.sub("N", _RANDOM.sub("RANDOM", found[0])), text)
+def _without_random(text: str) -> str:
+    """Without moments, UUIDs and the random part of temporary names."""
+    text = _MOMENT.sub("TIME", _UUID.sub("UUID", text))
+    return _TEMPORARY.sub(lambda found: _RANDOM.sub("RANDOM", found[0]), text)
 
 
 def _spell(source: Sequence[Token]) -> str:

@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 
 from runner.analysis.failures.commands import WAITS, is_failure, programs, was_run
-from runner.analysis.failures.normal import RESTLESS, normal_command, normal_result, without_numbers
+from runner.analysis.failures.normal import (
+    RESTLESS,
+    normal_command,
+    normal_result,
+    without_numbers,
+    without_temporary_numbers,
+)
 from runner.domain.episode import Episode, Turn
 
 
@@ -34,13 +40,11 @@ def steps(episode: Episode) -> tuple[Step, ...]:
 
 
 def _step(turn: Turn) -> Step:
-    used = programs(turn.command or "")
-    said = normal_result(turn.observation)
+    used, failed = programs(turn.command or ""), is_failure(turn)
+    command, said = normal_command(turn.command or ""), normal_result(turn.observation)
+    if failed:  # the third try in another temporary file; where it succeeds, it may well be the third file
+        command, said = without_temporary_numbers(command), without_temporary_numbers(said)
     if not RESTLESS.isdisjoint(used):
         said = without_numbers(said)
-    return Step(
-        command=normal_command(turn.command or ""),
-        result=f"{'stopped' if turn.timed_out else turn.exit_code}: {said}",
-        programs=used,
-        failed=is_failure(turn),
-    )
+    ending = "stopped" if turn.timed_out else turn.exit_code
+    return Step(command=command, result=f"{ending}: {said}", programs=used, failed=failed)

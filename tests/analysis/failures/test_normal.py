@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.failures.normal import normal_command, normal_result, without_numbers
+from runner.analysis.failures.normal import normal_command, normal_result, without_numbers, without_temporary_numbers
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,10 @@ from runner.analysis.failures.normal import normal_command, normal_result, witho
         ["cd x && make", "cd x &&\n  make\n", "cd 'x' && \"make\""],
         ["for f in a b; do cat $f; done", "for f in a b\ndo\n  cat $f\ndone", 'for f in a b; do cat "$f"; done'],
         ["cat > f <<EOF\nx  # kept\nEOF", "cat >f <<'END'\nx  # kept\nEND\n", "cat > f << EOF\nx  # kept  \nEOF"],
-        ["sudo rm -rf /tmp/x1", "sudo rm -fr /tmp/x22", "sudo rm -f -r '/tmp/x3'"],
+        ["sudo rm -rf build", "sudo rm -fr build", "sudo rm -f -r 'build'"],
         ["python3 /tmp/tmp.Ab3dEfGh/a.py", "python3 /tmp/tmp.Zk9sQwEr/a.py"],
+        ["cp a /tmp/a.X1y2Z3", "cp a /tmp/a.q9W8e7"],
+        ["date -d @1767607200", "date -d @1767607299"],
         ["cp a b-20260105-101500", "cp a b-20260106-091501"],
         ["touch log-2026-01-05T10:15:00Z", "touch log-2026-01-06T11:15:07Z"],
         ["echo $'a\\nb'  x", "echo $'a\\nb' x"],
@@ -46,10 +48,20 @@ def test_cosmetic_changes_leave_the_command_the_same(spellings: list[str]):
         ("echo ''", "echo"),
         ("sed -i 's/a/b/' f", "sed -i 's/a/c/' f"),
         ("ls -l -- -a", "ls -l -a"),
+        ("grep 2026-01-05 f", "grep 2026-01-06 f"),
+        ("grep 10:15 f", "grep 10:16 f"),
+        ("docker run -p 80:80 x", "docker run -p 81:81 x"),
+        ("rm /tmp/part1", "rm /tmp/part2"),
+        ("cat /tmp/a.parquet", "cat /tmp/a.feather"),
     ],
 )
 def test_what_means_something_else_stays_different(one: str, other: str):
     assert normal_command(one) != normal_command(other)
+
+
+def test_numbered_temporary_names_can_be_made_the_same():
+    assert without_temporary_numbers("sh /tmp/try1.sh 5") == without_temporary_numbers("sh /tmp/try12.sh 5") != "sh N 5"
+    assert without_temporary_numbers("sh try1.sh") == "sh try1.sh"
 
 
 def test_only_variants_lose_their_numbers():
@@ -77,7 +89,17 @@ def test_what_changes_by_itself_is_no_new_result(results: list[str]):
 
 
 def test_other_numbers_are_progress():
-    shown = ["42 %", "43 %", "3 left", "2 left", "total 101", "d41d8cd98f00b204", "e99a18c428cb38d5"]
+    shown = [
+        "42 %",
+        "43 %",
+        "main.c:12:34: error",
+        "main.c:12:40: error",
+        "3 left",
+        "2 left",
+        "total 101",
+        "d41d8cd98f00b204",
+        "e99a18c428cb38d5",
+    ]
     assert all(normal_result(one) != normal_result(other) for one, other in pairwise(shown))
 
 
