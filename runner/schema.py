@@ -242,9 +242,11 @@ class Config:
     seed: int = 0
     outputs: str = "outputs"
     """Where everything is kept; relative to the folder the command runs in."""
-    phases: list[str] = field(default_factory=lambda: ["generate", "filter", "dataset", "sft", "ppo", "evaluate"])
+    phases: list[str] = field(
+        default_factory=lambda: ["generate", "filter", "dataset", "sft", "ppo", "evaluate", "analyze"]
+    )
     """Which phases to run, in this order; ``sft``, ``ppo`` and ``evaluate`` only where the recipe has a section for
-    them (``sft``, ``ppo``, ``eval``)."""
+    them (``sft``, ``ppo``, ``eval``). ``analyze`` reports on whatever came before it."""
     taxonomy: Taxonomy = Taxonomy()
     models: Models = Models()
     prices: dict[str, Price] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from pathlib import Path
 from runner.compose.suggest import did_you_mean, nearest
 from runner.domain.errors import RecipeError
 from runner.phases.filter.predicates import parse_all
-from runner.phases.registry import PHASES, switched_off, wanted_phases
+from runner.phases.registry import CONTENT, PHASES, switched_off, wanted_phases
 from runner.schema import Config, Model, Provider
 from runner.share import share_dir
 from runner.taxonomy import check as check_taxonomy
@@ -76,7 +76,8 @@ def _phases(config: Config) -> Iterator[str]:
     ordered = [phase for phase in known if phase in phases]
     if phases != ordered:
         yield f"phases: {', '.join(phases)} must be {', '.join(ordered)}, each once and in this order"
-    if missing := [phase for phase in known[: len(ordered)] if phase not in phases]:
+    strict = [phase for phase in ordered if phase not in CONTENT]
+    if missing := [phase for phase in known[: len(strict)] if phase not in phases]:
         yield f"phases: {ordered[-1]} needs {missing[-1]} before it"
 
 

@@ -12,11 +12,14 @@ PHASES = {
     "sft": "runner.phases.sft.phase:SftPhase",
     "ppo": "runner.phases.ppo.phase:PpoPhase",
     "evaluate": "runner.phases.evaluate.phase:EvaluatePhase",
+    "analyze": "runner.phases.analyze.phase:AnalyzePhase",
 }
 TRAINING = ("sft", "ppo")
 OPTIONAL = {"sft": "sft", "ppo": "ppo", "evaluate": "eval"}
 """Phases that run only where the recipe has a section for them: phase -> section."""
 SECTIONS = tuple(OPTIONAL.values())
+CONTENT = ("analyze",)
+"""Phases that are content with whatever came before them: none of their upstream is required."""
 
 
 def wanted_phases(config: Config) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from runner.domain.errors import RecipeError
 from runner.domain.plain import fingerprint
 from runner.phases.base import Phase
-from runner.phases.registry import PHASES, open_phase, switched_off, wanted_phases
+from runner.phases.registry import CONTENT, PHASES, open_phase, switched_off, wanted_phases
 from runner.schema import Config
 
 
@@ -34,7 +34,7 @@ def compile_recipe(config: Config) -> list[Step]:
         if name not in PHASES:
             raise RecipeError(f"phases: unknown phase {name!r}; there are {', '.join(PHASES)}")
         phase = open_phase(name)
-        wanted = [up for up in phase.upstream if up not in off]
+        wanted = [up for up in phase.upstream if up not in off and (up in steps or name not in CONTENT)]
         missing = [up for up in wanted if up not in steps]
         if missing:
             raise RecipeError(f"phases: {name} needs {' and '.join(missing)} before it")

@@ -7,6 +7,7 @@ pytest with hypothesis for these tests.
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,17 @@ def trainer_environment() -> dict[str, str]:
 
 def run_tests(file: Path) -> subprocess.CompletedProcess[str]:
     """Run a file of tests in the trainer's Python."""
+    with tempfile.TemporaryDirectory() as scratch:  # the sockets of a vLLM that was killed stay behind
+        return _run(file, {**trainer_environment(), "TMPDIR": scratch})
+
+
+def _run(file: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     options = ["-q", "-x", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(file.parent), "--tb=short"]
     return subprocess.run(
         [trainer_python(), "-m", "pytest", *options, str(file)],
         capture_output=True,
         text=True,
-        env=trainer_environment(),
+        env=environment,
         cwd=file.parent,
         check=False,
     )

@@ -5,7 +5,8 @@ an equal one: our own agent reads the model's address from its settings file, Ha
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,10 +76,19 @@ def _dataset(run: HarborRun) -> dict[str, Any]:
         folder = Path(bench.path).expanduser().absolute()
         if not folder.is_dir():
             raise RecipeError(f"eval.terminalbench.path is {bench.path!r}, where there is no folder")
+        _require_tasks(folder, bench.tasks)
         return {"path": str(folder), **names}
     if "/" in bench.dataset and bench.commit is not None:  # a package of Harbor's hub, whose revisions are its commits
         return {"name": bench.dataset, "ref": bench.commit, **names}
     return {"name": bench.dataset, **({"version": bench.version} if bench.version else {}), **names}
+
+
+def _require_tasks(folder: Path, patterns: Sequence[str]) -> None:
+    """Raises RecipeError where there is nothing to run."""
+    tasks = sorted(path.parent.name for path in folder.glob("*/task.toml"))
+    if not any(fnmatch(task, pattern) for task in tasks for pattern in (patterns or ["*"])):
+        what = f"none of {', '.join(patterns)}" if patterns and tasks else "no Harbor task (a folder with a task.toml)"
+        raise RecipeError(f"eval.terminalbench: there is {what} in {folder}")
 
 
 def _ours(run: HarborRun) -> dict[str, Any]:

@@ -19,7 +19,7 @@ INSTALL = (
 )
 _START = "import sys; sys.argv[0] = 'harbor'; from harbor.cli.main import app; app()"
 _LOOK = "import sys; print(*sys.version_info[:2])"
-_IMPORT = "import harbor.cli.main, runner.evaluation.harbor.agent"
+_PARTS = "import importlib.metadata as m; m.version('harbor'); import runner, openai, anthropic, jinja2"
 _PROBE_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _COMPOSED = {"docker": "docker", "podman": "podman"}
@@ -40,7 +40,7 @@ def require_harbor(python: str | None, env: Mapping[str, str]) -> str:
         raise MissingRequirement(
             f"Harbor needs Python {OLDEST[0]}.{OLDEST[1]}, and {path} is Python {found}; {INSTALL}"
         )
-    code, said = _ask(path, _IMPORT, env)
+    code, said = _ask(path, _PARTS, env)
     if code != 0:
         last = said.strip().splitlines()[-1:] or ["it ended without a word"]
         raise MissingRequirement(f"{path} cannot run Harbor ({last[0]}); {INSTALL}")

@@ -64,7 +64,7 @@ class Tunnel:
         self._heard = b""
         self._ended = self._closed = False
         self._code: int | None = None
-        self._script("open", self._folder)
+        self._script("open", self._folder, _read("talk"))
         self._script("start", self._folder, *argv, root=False)
 
     def send(self, data: bytes) -> None:
@@ -118,7 +118,10 @@ class Tunnel:
         word = secrets.token_hex(8)
         tenths = str(math.ceil(wait * 10))
         seconds = math.ceil(wait) + MARGIN_SECONDS
-        said = self._script("talk", self._folder, str(self._next), tenths, word, _text(data), seconds=seconds)
+        talk, words = shlex.quote(f"{self._folder}/talk"), [self._folder, str(self._next), tenths, word, _text(data)]
+        there = shlex.join(["bash", "--norc", "--noprofile", f"{self._folder}/talk", *words])
+        gone = f"echo {word} {self._next} gone -; echo {word}"
+        said = self._execute(f"if [[ -f {talk} ]]; then {there}; else {gone}; fi", root=True, seconds=seconds)
         return _parse(said, word)
 
     def _script(self, name: str, *arguments: str, root: bool = True, seconds: int = MARGIN_SECONDS) -> str:
@@ -133,8 +136,11 @@ class Tunnel:
 
 def script(name: str, *arguments: str) -> str:
     """One of our scripts as a bash command."""
-    text = (_INSIDE / f"{name}.sh").read_text(encoding="utf-8")
-    return shlex.join(["bash", "--norc", "--noprofile", "-c", text, "bash", *arguments])
+    return shlex.join(["bash", "--norc", "--noprofile", "-c", _read(name), "bash", *arguments])
+
+
+def _read(name: str) -> str:
+    return (_INSIDE / f"{name}.sh").read_text(encoding="utf-8")
 
 
 def _text(data: bytes) -> str:

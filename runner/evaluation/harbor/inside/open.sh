@@ -1,7 +1,9 @@
-# As root. $1: the tunnel's folder. Makes it, and starts the relay, which turns the shell's output into numbered files.
+# As root. $1: the tunnel's folder; $2: talk.sh. Makes it, and starts the relay, which turns the shell's output into
+# numbered files.
 umask 022
 mkdir -p "$1/out" && chmod 711 "$1" && chmod 700 "$1/out" || exit 1
 mkfifo "$1/in" "$1/from" && : >"$1/status" && chmod 666 "$1/in" "$1/from" "$1/status" || exit 1
+printf '%s' "$2" >"$1/talk" || exit 1
 set -m  # jobs of their own process group, with an interrupt that is not ignored
 (
   exec <"$1/from"  # until the shell has opened it

@@ -2,7 +2,6 @@
 # $1: the tunnel's folder; $2: the first number not read yet; $3: tenths of a second to wait; $4: the word that frames
 # the answer; $5: what to send, in base64. The answer: WORD, the next number, whether the shell has ended and with which
 # code (deaf: it had ended before, and nothing was sent), then the output in base64, then WORD.
-[[ -d $1/out ]] || { echo "$4 $2 gone -"; echo "$4"; exit; }
 for ((number = $2 - 1; number >= 0 && $2 - number < 64; number--)); do
   [[ -e $1/out/$number ]] || break
   rm -f "$1/out/$number"
