@@ -1,0 +1,1 @@
+"""The phase that says what a run means: why its failures fail, what became of its taxonomy, and the report."""

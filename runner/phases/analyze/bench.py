@@ -1,0 +1,66 @@
+"""Trials of a benchmark, counted: pass@1 per model and harness, from the rows that the evaluation left."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from runner.analysis.statistics import bootstrap_tasks
+from runner.domain.episode import Outcome
+from runner.phases.analyze.sources import BENCH, OURS
+from runner.report.data import BenchScore
+from runner.store.jsonl import read_lines
+
+TRIALS = "trials.jsonl"
+
+
+def bench_scores(
+    evaluate: Path, roles: Mapping[str, str], *, level: float, seed: int
+) -> tuple[list[BenchScore], dict[str, dict[str, float]]]:
+    """The scores, and each one's rates by task. ``roles``: model -> ``before`` or ``after``, for our own harness."""
+    scores, rates = [], {}
+    for path in sorted((evaluate / BENCH).glob(f"*/*/{TRIALS}")):
+        model, harness = path.parts[-3], path.parts[-2]
+        rows = list(read_lines(path))
+        by_task = _rates(rows)
+        rates[f"{harness}/{model}"] = by_task
+        if by_task:
+            role = roles.get(model, "") if harness == OURS else ""
+            scores.append(_score(model, harness, rows, by_task, role=role, level=level, seed=seed))
+    return scores, rates
+
+
+def _rates(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Task -> share of its graded trials that passed."""
+    found: dict[str, list[bool]] = defaultdict(list)
+    for row in rows:
+        if row["outcome"] != Outcome.INFRA:
+            found[row["task"]].append(row["outcome"] == Outcome.PASS)
+    return {task: fmean(passed) for task, passed in found.items()}
+
+
+def _score(
+    model: str,
+    harness: str,
+    rows: list[dict[str, Any]],
+    by_task: Mapping[str, float],
+    *,
+    role: str,
+    level: float,
+    seed: int,
+) -> BenchScore:
+    infra = sum(row["outcome"] == Outcome.INFRA for row in rows)
+    values = list(by_task.values())
+    interval = bootstrap_tasks(values, level, seed)
+    return BenchScore(
+        model=model,
+        harness=harness,
+        tasks=len(by_task),
+        trials=len(rows) - infra,
+        infra=infra,
+        value=fmean(values),
+        low=interval.low,
+        high=interval.high,
+        role=role,
+    )

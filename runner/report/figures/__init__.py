@@ -1,0 +1,1 @@
+"""The figures, one idea a module: data in, a ``Picture`` out."""
