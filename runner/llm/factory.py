@@ -7,6 +7,7 @@ and their vLLM servers, and all of it is closed together.
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -78,6 +79,19 @@ class Clients:
             client = self._journaled(model, live, price)
         with closing(client):
             yield self._recorded(client)
+
+    @contextmanager
+    def serve(self, model: schema.Model, role: str) -> Iterator[schema.Model]:
+        """The model at an address, for a program that asks it itself: a vLLM server is up meanwhile.
+
+        What it asks is in no journal and no budget. Raises what ``open`` raises, and what the start of a server does.
+        """
+        check_model(model, role, recipes=self._recipes)
+        if model.provider is not schema.Provider.vllm or model.base_url is not None:
+            yield model
+            return
+        with VllmServer(model, self._log(role), role=role, api_key=api_key(model, role)) as server:
+            yield replace(model, base_url=server.address())
 
     def close(self) -> None:
         """Close all clients and servers, finish the recording. Idempotent. Raises StorageError."""

@@ -59,6 +59,9 @@ class Resources(Protocol):
         ``role`` is its key in the recipe; ``free``: it costs nothing, whatever the prices say. Raises UserError.
         """
 
+    def serve(self, model: Model, role: str) -> AbstractContextManager[Model]:
+        """A model at an address, for a program of its own (Harbor): a server that it needs is up meanwhile."""
+
     def backend(self) -> Backend:
         """Where sandboxes come from. Raises UserError."""
 

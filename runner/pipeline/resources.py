@@ -70,6 +70,14 @@ class RunResources:
         with room.borrow(model, role, free=free) as client:
             yield self._stoppable(client)
 
+    @contextmanager
+    def serve(self, model: Model, role: str) -> Iterator[Model]:
+        """A model at an address, until the end of the ``with``. Raises UserError."""
+        with self._lock:
+            room = self._room()
+        with room.serve(model, role) as served:
+            yield served
+
     def _room(self) -> Clients:
         if self._clients is None:
             record = self._config.record

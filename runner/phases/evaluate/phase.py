@@ -8,11 +8,12 @@ from runner.phases.base import Context, Estimate, model_identity, sandbox_identi
 from runner.phases.dataset.split import split
 from runner.phases.evaluate.dev import evaluate_dev
 from runner.phases.evaluate.report import report as make_report
+from runner.phases.evaluate.terminalbench import evaluate_terminalbench
 from runner.phases.filter.phase import OUTPUT_TOKENS, PROMPT_TOKENS, TOKENS_PER_TURN, TURNS
 from runner.phases.policy import policy_identity
 from runner.prompts import PromptSet
 from runner.schema import Config
-from runner.schema_evaluation import Dev, Evaluation
+from runner.schema_evaluation import Dev, Evaluation, TerminalBench
 
 
 class EvaluatePhase:
@@ -26,6 +27,7 @@ class EvaluatePhase:
         settings = _settings(config)
         return {
             "dev": _dev_identity(config, settings.dev),
+            "terminalbench": _bench_identity(settings.terminalbench),
             "confidence": settings.confidence,
             "seed": config.seed if settings.seed is None else settings.seed,
             "policy": policy_identity(config) if config.training.policy else None,
@@ -38,7 +40,9 @@ class EvaluatePhase:
         settings = _settings(context.config)
         if settings.dev is not None:
             evaluate_dev(context, settings.dev)
-        context.watcher.end(self.name)
+            context.watcher.end(self.name)
+        if settings.terminalbench is not None:
+            evaluate_terminalbench(context, settings.terminalbench)
 
     report = staticmethod(make_report)
 
@@ -68,6 +72,14 @@ def _dev_identity(config: Config, dev: Dev | None) -> Any:
     sampling = {"top_p": config.ppo.top_p, "temperature": config.ppo.temperature} if config.ppo is not None else None
     kept = {name: value for name, value in plain(dev).items() if name != "start_seconds"}
     return {**kept, "models": named, "sampling": sampling}
+
+
+def _bench_identity(bench: TerminalBench | None) -> Any:
+    if bench is None:
+        return None
+    named = {name: model_identity(model) for name, model in bench.models.items()}
+    kept = {name: value for name, value in plain(bench).items() if name not in ("concurrency", "python", "environment")}
+    return {**kept, "models": named}
 
 
 def _tasks(config: Config, dev: Dev, items: int) -> int:
