@@ -84,7 +84,7 @@ class ConsoleWatcher:
         self._figures = ""
         self._total, self._done = total, done
         self._next_line = time.monotonic() + PLAIN_SECONDS
-        self._task = self._bar.add_task(phase, total=total, completed=done, counts="")
+        self._task = self._bar.add_task(phase, total=total or None, completed=done, counts="")
         if done:
             self._screen.print(f"{phase}: going on after {done} of {total}")
 
@@ -112,11 +112,12 @@ class ConsoleWatcher:
         if self._task is not None:
             self._bar.remove_task(self._task)
             self._task = None
-        if self._total:
+        if self._done:
             self._line(phase)
 
     def _line(self, phase: str) -> None:
-        self._screen.print(f"{phase}: {self._done}/{self._total}  {self._text(markup=False)}".rstrip(), markup=False)
+        of = f"/{self._total}" if self._total else ""  # not every total is known
+        self._screen.print(f"{phase}: {self._done}{of}  {self._text(markup=False)}".rstrip(), markup=False)
 
     def _text(self, *, markup: bool) -> str:
         parts = [self._figures] if self._figures else []
