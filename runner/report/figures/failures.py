@@ -1,6 +1,8 @@
 """Why episodes fail: one bar a model, one colour a mode; and our shares beside the paper's."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from runner.analysis.failures import FailureMode
 from runner.report.document import Picture
@@ -16,8 +18,10 @@ from runner.report.figures.style import (
     bare,
     drawn,
     figure,
+    heading,
     labels,
     picture,
+    reference,
     titled,
 )
 from runner.report.text import words
@@ -34,6 +38,17 @@ COLOURS = {
 _LIGHT = (ORANGE, SKY, PINK)
 _SMALLEST = 0.06
 """A share narrower than this has no room for its number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One figure of the paper's, and ours for each model, from 0 to 1."""
+
+    title: str
+    paper: float | None
+    values: Sequence[float | None]
+    percent: bool
+    """A share, not a ratio."""
 
 
 @drawn
@@ -63,7 +78,7 @@ def modes(rows: Mapping[str, Mapping[FailureMode, int]]) -> Picture:
             color="#555555",
             fontsize=8.5,
         )
-    _legend(axes, [mode for mode in COLOURS if any(counts[mode] for counts in rows.values())])
+    _legend(made, [mode for mode in COLOURS if any(counts[mode] for counts in rows.values())])
     axes.set_yticks(range(len(rows)), labels(list(rows)))
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
@@ -74,52 +89,34 @@ def modes(rows: Mapping[str, Mapping[FailureMode, int]]) -> Picture:
     return picture("failure-modes", title, made)
 
 
-def _legend(axes: object, found: Sequence[FailureMode]) -> None:
+def _legend(made: Any, found: Sequence[FailureMode]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(color=COLOURS[mode], label=words(mode)) for mode in found]
-    axes.legend(  # type: ignore[attr-defined]
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(-0.01, -0.14),
-        ncols=6,
-        handlelength=1,
-        handleheight=1,
-        columnspacing=1.3,
-        handletextpad=0.5,
-    )
+    place = {"loc": "outside lower left", "ncols": len(COLOURS), "borderpad": 0.1}
+    made.legend(handles=handles, handlelength=1, handleheight=1, columnspacing=1.3, handletextpad=0.5, **place)
 
 
 @drawn
-def beside_paper(panels: Sequence[tuple[str, float | None, Mapping[str, float | None]]]) -> Picture:
-    """A small panel a figure: (title, the paper's value, model -> ours), as shares; models in the same order."""
-    title = "Beside the paper's failure analysis"
-    models = list(panels[0][2])
-    made, all_axes = figure(1.5 + 0.26 * len(models), columns=len(panels), sharey=True, squeeze=False)
-    for axes, (name, published, ours) in zip(all_axes[0], panels, strict=True):
-        for place, model in enumerate(models):
-            value = ours[model]
+def beside_paper(panels: Sequence[Panel], models: Sequence[str]) -> Picture:
+    """A small panel a figure; each has a value for every model."""
+    title = "Beside the paper's failure analysis: its definitions are unknown to us"
+    made, grid = figure(1.5 + 0.26 * len(models), columns=len(panels), sharey=True, squeeze=False)
+    for axes, panel in zip(grid[0], panels, strict=True):
+        for place, value in enumerate(panel.values):
             if value is None:
-                axes.text(2, place, "none", va="center", color=GREY, fontsize=8)
+                axes.text(0.02, place, "none", va="center", color=GREY, fontsize=8)
                 continue
-            axes.plot([0, 100 * value], [place, place], color=PALE, linewidth=3, solid_capstyle="butt", zorder=1)
-            axes.plot(100 * value, place, "o", color=BLUE, markersize=6.5, markeredgecolor="white")
-        if published is not None:
-            axes.axvline(100 * published, color="#222222", linewidth=1.1, linestyle=(0, (4, 3)), zorder=1)
-            axes.annotate(
-                f"paper {100 * published:.0f} %",
-                (100 * published, 1),
-                xytext=(3, -8),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                fontsize=7.5,
-                color="#444444",
-            )
-        axes.set_title(name, loc="left", fontsize=8.5)
-        axes.set_xlim(-3, 103)
-        axes.set_xticks([0, 50, 100], ["0", "50", "100 %"])
+            axes.plot([0, value], [place, place], color=PALE, linewidth=3, solid_capstyle="butt", zorder=1)
+            axes.plot(value, place, "o", color=BLUE, markersize=6.5, markeredgecolor="white", clip_on=False)
+        if panel.paper is not None:
+            text = f"{100 * panel.paper:.0f} %" if panel.percent else f"{panel.paper:.2f}"
+            reference(axes, panel.paper, f"paper {text}")
+        axes.set_title(panel.title, loc="left", fontsize=8.5)
+        axes.set_xlim(-0.03, 1.03)
+        axes.set_xticks([0, 0.5, 1], ["0", "50 %", "100 %"] if panel.percent else ["0", "0.5", "1"])
         axes.set_ylim(len(models) - 0.5, -1.1)
         axes.set_yticks(range(len(models)), labels(models, 22))
         bare(axes, grid="x")
-    made.suptitle(f"{title}: its definitions are unknown to us", x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+    heading(made, title)
     return picture("failures-and-paper", title, made)

@@ -45,13 +45,20 @@ def dots(
         )
     axes.set_yticks(places, labels([row.label for row in rows]))
     axes.set_ylim(len(rows) - 0.4, -0.6 - 0.55 * len(lines))
-    axes.set_xlim(-2, 102)
-    axes.set_xticks(range(0, 101, 20), [f"{tick} %" for tick in range(0, 101, 20)])
+    top = scale([row.high for row in rows] + [value for _, value in lines])
+    axes.set_xlim(-0.02 * top, 1.02 * top)
+    axes.set_xticks([top * tick / 5 for tick in range(6)], [f"{top * tick / 5:g} %" for tick in range(6)])
     for number, (text, value) in enumerate(sorted(lines, key=lambda line: line[1])):
         reference(axes, 100 * value, text, row=number)
     bare(axes, grid="x")
     titled(axes, title, subtitle)
     return picture(name, title, made)
+
+
+def scale(shares: Sequence[float]) -> int:
+    """The end of an axis in percent: all of it, unless that would squeeze small values."""
+    most = 100 * max(shares)
+    return next(end for end in (10, 20, 50, 100) if most <= 0.9 * end or end == 100)
 
 
 @drawn

@@ -72,18 +72,27 @@ def figure(height: float, columns: int = 1, rows: int = 1, *, width: float = WID
 
 
 def titled(axes: Any, title: str, subtitle: str = "") -> None:
-    """The title above the axes, to the left: what is shown, and below it in grey in what unit."""
-    axes.set_title(clean(title), loc="left", fontsize=10.5, fontweight="bold", pad=20 if subtitle else 8)
-    if subtitle:
+    """The title above the axes, from the figure's left edge: what is shown, and below it in grey in what unit."""
+    axes.set_title(" ", pad=21 if subtitle else 9)  # room: what is written below is not part of the layout
+    lines = [(title, 10.5, BLACK, "bold", 20 if subtitle else 8)]
+    lines += [(subtitle, 8.5, "#555555", "normal", 7)] if subtitle else []
+    for text, size, colour, weight, height in lines:
         axes.annotate(
-            clean(subtitle),
+            clean(text),
             (0, 1),
-            xytext=(0, 7),
-            xycoords="axes fraction",
+            xytext=(3, height),
+            xycoords=("figure fraction", "axes fraction"),
             textcoords="offset points",
-            fontsize=8.5,
-            color="#555555",
-        )
+            fontsize=size,
+            color=colour,
+            fontweight=weight,
+            annotation_clip=False,
+        ).set_in_layout(False)
+
+
+def heading(made: Any, title: str) -> None:
+    """The title of a figure of several panels."""
+    made.suptitle(clean(title), x=3 / 72 / made.get_size_inches()[0], ha="left", fontsize=10.5, fontweight="bold")
 
 
 def bare(axes: Any, *, grid: str) -> None:
@@ -107,6 +116,7 @@ def reference(axes: Any, value: float, text: str, *, upright: bool = True, row: 
         fontsize=7.5,
         color="#444444",
         ha="left" if upright else "right",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
     )
 
 

@@ -50,5 +50,6 @@ def difficulty(passes: Sequence[tuple[int, int]]) -> Picture:
     axes.set_ylim(0, max(counts) * 1.15)
     bare(axes, grid="y")
     axes.spines["bottom"].set_visible(True)
+    axes.spines["left"].set_visible(False)
     titled(axes, title, f"number of tasks; {never} of {len(passes)} never passed")
     return picture("difficulty", title, made)

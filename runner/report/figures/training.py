@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from runner.report.data import Points
 from runner.report.document import Picture
-from runner.report.figures.style import BLUE, PALE, bare, drawn, figure, picture
+from runner.report.figures.style import BLUE, PALE, bare, drawn, figure, heading, picture
 
 PPO = (
-    ("ppo/reward", "mean reward of an episode"),
-    ("ppo/dev/pass_at_1", "pass@1 on the dev tasks"),
-    ("ppo/engine_kl", "KL, inference against trainer (nats)"),
-    ("ppo/response_length", "response, tokens an episode"),
+    ("ppo/reward", "mean reward"),
+    ("ppo/dev/pass_at_1", "pass@1, dev tasks"),
+    ("ppo/engine_kl", "engine KL (nats)"),
+    ("ppo/response_length", "response length (tokens)"),
     ("ppo/entropy", "entropy (nats)"),
     ("ppo/turns", "turns an episode"),
 )
@@ -44,7 +44,7 @@ def curves(name: str, title: str, points: Points, wanted: Sequence[tuple[str, st
         axes.set_visible(False)
     for axes in flat[max(0, len(there) - columns) : len(there)]:
         axes.set_xlabel("step")
-    made.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+    heading(made, title)
     return picture(name, title, made)
 
 

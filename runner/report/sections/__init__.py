@@ -2,16 +2,17 @@
 
 from runner.report.data import ReportData
 from runner.report.document import Document
-from runner.report.sections import benchmark, failures, run, scores, tasks, taxonomy, training
+from runner.report.sections import benchmark, failures, run, scores, summary, tasks, taxonomy, training
 
 _SECTIONS = (
+    summary.section,
+    run.section,
     scores.section,
     benchmark.section,
     failures.section,
     training.section,
     tasks.section,
     taxonomy.section,
-    run.section,
 )
 
 

@@ -1,6 +1,6 @@
 """Why failures fail: modes by model, beside the paper's figures, with episodes to read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from runner.agent.protocol import read_observation
 from runner.analysis.failures import FailureMode, FailureSummary
@@ -9,8 +9,8 @@ from runner.analysis.statistics import wilson
 from runner.domain.episode import Turn
 from runner.report.data import Example, FailureSet, ReportData
 from runner.report.document import Block, Bullets, Line, Paragraph, Section, Table, Transcript
-from runner.report.figures.failures import beside_paper, modes
-from runner.report.text import NOTHING, clean, number, percent, rate, shortened, words
+from runner.report.figures.failures import Panel, beside_paper, modes
+from runner.report.text import NOTHING, clean, number, percent, shortened, words
 
 MEANING = {
     FailureMode.PROTOCOL_ERROR: "too many replies in a row could not be used, or half of them in an episode that ran "
@@ -33,6 +33,8 @@ _FIRST, _LAST = 3, 2
 """Turns of an example that are shown, from its beginning and its end."""
 _COMMAND, _OUTPUT, _TASK = 300, 240, 400
 """Characters shown."""
+_LINES = 6
+"""Of an output."""
 
 
 def values(summary: FailureSummary) -> dict[str, float | None]:
@@ -54,12 +56,8 @@ def _blocks(data: ReportData) -> Iterator[Block]:
     yield Paragraph(text="What the modes mean; an episode has the first that holds:")
     yield Bullets(items=[f"{words(mode)}: {meaning}" for mode, meaning in MEANING.items()])
     yield _measures_table(data)
-    published = _published(data)
-    if any(published.values()):
-        ours = {one.title: values(one.summary) for one in data.failures}
-        yield beside_paper(
-            [(name, published[key], {title: found[key] for title, found in ours.items()}) for name, key in MEASURES]
-        )
+    if any(_published(data).values()):
+        yield beside_paper(_panels(data), [one.title for one in data.failures])
         yield Paragraph(small=True, text=_caution(data))
     window = data.failures[0].summary.diversity_pass.window
     yield Paragraph(small=True, text=f"Command diversity after a failure, k = {window}: {DEFINITION}")
@@ -69,24 +67,35 @@ def _blocks(data: ReportData) -> Iterator[Block]:
         yield from (_transcript(example) for example in data.examples)
 
 
+def _panels(data: ReportData) -> list[Panel]:
+    published, ours = _published(data), [values(one.summary) for one in data.failures]
+    return [
+        Panel(title=name, paper=published[key], values=[found[key] for found in ours], percent="diversity" not in key)
+        for name, key in MEASURES
+    ]
+
+
 def _modes_table(data: ReportData) -> Table:
-    rows = [_modes_row(one) for one in data.failures]
-    columns = ["model", "failed", *(words(mode) for mode in MEANING), "infra"]
+    """Only modes that occur have a column."""
+    found = [mode for mode in MEANING if any(one.summary.modes[mode].count for one in data.failures)]
+    columns = ["model", "failed", *(words(mode) for mode in found), "infra"]
+    rows = [_modes_row(one, found) for one in data.failures]
     return Table(caption="Failure modes: share of failed graded episodes [95 % interval]", columns=columns, rows=rows)
 
 
-def _modes_row(one: FailureSet) -> list[str]:
+def _modes_row(one: FailureSet, found: Sequence[FailureMode]) -> list[str]:
     summary = one.summary
     graded = summary.episodes - summary.infra
-    shares = [_share(summary.modes[mode].count, summary.failures) for mode in MEANING]
+    shares = [_share(summary.modes[mode].count, summary.failures) for mode in found]
     return [one.title, f"{summary.failures:,} of {graded:,}", *shares, f"{summary.infra:,}"]
 
 
 def _share(count: int, failures: int) -> str:
+    """Whole percents: these are small numbers of episodes, and the table is wide."""
     if not failures:
         return NOTHING
     interval = wilson(count, failures)
-    return rate(count / failures, interval.low, interval.high) if count else "0"
+    return f"{100 * count / failures:.0f} % [{100 * interval.low:.0f}, {100 * interval.high:.0f}]" if count else "0"
 
 
 def _published(data: ReportData) -> Mapping[str, float | None]:
@@ -149,8 +158,14 @@ def _turn(turn: Turn) -> Iterator[Line]:
         yield Line(kind="note", text=text)
         return
     yield Line(kind="command", text=shortened(clean(turn.command).strip(), _COMMAND))
-    output = shortened(clean(read_observation(turn.observation).output).strip(), _OUTPUT)
+    output = _beginning(clean(read_observation(turn.observation).output).strip())
     if output:
         yield Line(kind="output", text=output)
     if turn.timed_out or turn.exit_code:
         yield Line(kind="note", text="stopped at its time limit" if turn.timed_out else f"exit code {turn.exit_code}")
+
+
+def _beginning(output: str) -> str:
+    lines = output.splitlines()
+    cut = [*lines[:_LINES], "…"] if len(lines) > _LINES else lines
+    return shortened("\n".join(cut), _OUTPUT)

@@ -52,8 +52,10 @@ def _dot(one: Marginal) -> Dot:
 
 def _marginals(dimension: DimensionReport, tried: bool) -> Table:
     columns = [dimension.name, "weight", "draws", "kept", "keep rate"] + (["pass rate"] if tried else [])
-    rows = [_marginal(one, tried) for one in dimension.marginals]
-    return Table(caption=f"By {dimension.name}", columns=columns, rows=rows)
+    rows = [_marginal(one, tried) for one in _by_rate([one for one in dimension.marginals if one.draws])]
+    unseen = sum(not one.draws for one in dimension.marginals)
+    more = f" ({unseen} of its {len(dimension.marginals)} values were not drawn)" if unseen else ""
+    return Table(caption=f"By {dimension.name}{more}", columns=columns, rows=rows)
 
 
 def _marginal(one: Marginal, tried: bool) -> list[str]:
