@@ -9,6 +9,7 @@ from runner.tracking.address import artifact_root, require_reachable
 from runner.tracking.base import PhaseReport, RunInfo
 from runner.tracking.mlflow import runs as names
 from runner.tracking.mlflow import traces
+from runner.tracking.mlflow.machine import Machine
 from runner.tracking.mlflow.memory import Memory, PhaseMemory
 from runner.tracking.mlflow.models import register
 from runner.tracking.mlflow.params import clip, flatten
@@ -43,8 +44,12 @@ class Publisher:
     secrets: Secrets
     reports: dict[str, PhaseReport] = field(default_factory=dict)
     """Phases published in this process or earlier, for the run's description. The tracker's caller adds them."""
+    machine: Machine = field(init=False)
     _runs: Runs | None = None
     _sweep: str = ""
+
+    def __post_init__(self) -> None:
+        self.machine = Machine(self.settings.uri)
 
     @property
     def runs(self) -> Runs:
@@ -156,8 +161,14 @@ class Publisher:
         self.memory.save()
         return child
 
+    def training(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        """One step of a training that is under way; the machine is watched meanwhile."""
+        self.curve(phase, [(step, figures)])
+        self.machine.watch(self._child(phase).run_id)
+
     def publish(self, report: PhaseReport) -> None:
         """A finished phase, whole: its child run, and its figures on the parent. Remembered only when all is there."""
+        self.machine.rest()
         if self.memory.store.published(report.phase, report.fingerprint):
             return
         child = self._child(report.phase, report.metrics.get(f"{report.phase}/seconds", 0.0))
@@ -224,6 +235,7 @@ class Publisher:
     def end(self, status: str) -> None:
         """Close the parent, the sweep and whatever phase was cut short. ``status`` is MLflow's word."""
         store = self.memory.store
+        self.machine.rest()
         if self.reports:
             self._summarise()
         for child in store.phases.values():

@@ -66,8 +66,8 @@ class MlflowTracker:
         """One training step; unlike progress, none is dropped."""
         publisher = self._publisher
         if publisher is not None and not publisher.finished(phase):
-            points = [(step, dict(metrics))]
-            self._submit(f"log step {step} of {phase}", lambda: publisher.curve(phase, points))
+            figures = dict(metrics)
+            self._submit(f"log step {step} of {phase}", lambda: publisher.training(phase, step, figures))
 
     def publish(self, report: PhaseReport) -> None:
         """A finished phase; nothing when this store has it already."""
