@@ -1,0 +1,197 @@
+"""The real Harbor on exported tasks: its own agents, ours, and what is left when a run is killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.endless import Workplace
+from support.loopback import Loopback
+from support.real_harbor import DONE, TESTS, command, containers, harbor_python, job, scripts
+
+from runner.agent.harness import PROMPTS, Harness
+from runner.agent.loop import Call
+from runner.domain.episode import EndReason, Episode, Outcome
+from runner.domain.task import Task
+from runner.evaluation.harbor import HarborRun, run_harbor
+from runner.llm.factory import open_client
+from runner.prompts import PromptSet
+from runner.rollout.attempt import attempt
+from runner.sandbox.registry import open_backend
+from runner.schema import Agent, Budget, Sandbox
+from runner.store.episodes import read_episodes
+from runner.store.tasks import read_task
+
+pytestmark = [pytest.mark.docker, pytest.mark.live, pytest.mark.local, pytest.mark.timeout(280)]
+
+AGENT = Agent(command_seconds=4.0, max_turns=20)
+SHELL = [
+    "cd /tmp; export A=1; f() { echo fn $A; }; shopt -s expand_aliases; alias x='echo aliased'; set -o pipefail",
+    "pwd; f; x; false | true",
+    "env | grep -v HOSTNAME | sort; id; umask; grep -i 'cap[eip]' /proc/self/status",
+    "echo out; echo err >&2; echo out again; (exit 7)",
+    "echo before; sleep 30 | cat",
+    "ps -o args= -C sleep | grep -c 'sleep 30'; f",
+    "head -c 3000000 /dev/zero | tr '\\0' y",
+    "exit 3",
+    "f; pwd; cd",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _support(docker_address: str) -> Iterator[None]:
+    """Harbor finds the tests' environment, and the engine."""
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "DOCKER_HOST")}
+    os.environ |= {"PYTHONPATH": str(TESTS), "DOCKER_HOST": docker_address}
+    yield
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory, local_ok: str) -> Path:
+    """Every task that the quickstart exports, in one folder."""
+    harbor_python()
+    place = Workplace(tmp_path_factory.mktemp("quickstart"), ("sandbox=local", "tracking.enabled=false"))
+    place.run("quickstart", "phases=[generate,filter,dataset]")
+    folder = tmp_path_factory.mktemp("exported") / "tasks"
+    folder.mkdir()
+    for task in sorted(place.store.glob("dataset/*/exports/harbor/*/*")):
+        shutil.copytree(task, folder / task.name)
+    assert len(list(folder.iterdir())) >= 6
+    return folder
+
+
+def two(tasks: Path) -> dict[str, Task]:
+    return {path.name: read_task(path) for path in sorted(tasks.iterdir())[:2]}
+
+
+def in_training(task: Task, url: str, agent: Agent, docker: Sandbox, cache: Path, run: HarborRun) -> Episode:
+    """The same episode in the training harness, in a container of its own kind."""
+    backend = open_backend(docker, cache=cache, run_label="test")
+    client = open_client(
+        replace(run.model, base_url=url),
+        role="solver",
+        prices={},
+        budget=Budget(),
+        journal_root=cache / task.id,
+        ledger=cache / f"{task.id}.json",
+        recipes=cache,
+    )
+    try:
+        harness = Harness(agent, task.instruction, PromptSet.open(PROMPTS, agent.prompt))
+        call = Call(slot=f"solve/{task.id}/0", scope="", temperature=None)
+        return attempt(task, 0, harness, client, call, backend).episode
+    finally:
+        client.close()
+        backend.close()
+
+
+def bare(episode: Episode) -> Episode:
+    """Without what no two runs share: timings, and the verifier's words."""
+    turns = tuple(replace(turn, model_seconds=0.0, command_seconds=0.0) for turn in episode.turns)
+    return replace(episode, turns=turns, seconds=0.0, verdict="")
+
+
+def test_harbors_oracle_passes_every_exported_task_and_nop_none(tasks: Path, tmp_path: Path) -> None:
+    agents = {"agents": [{"name": "oracle"}, {"name": "nop"}]}
+    result = run_harbor(job(tasks, tmp_path, "http://127.0.0.1:1", concurrency=4, harbor=agents))
+    found = Counter()
+    for trial in result.trials:
+        agent = json.loads((tmp_path / trial.job).read_text())["agent_info"]["name"]
+        assert trial.error == ""
+        found[agent, trial.reward] += 1
+    count = len(list(tasks.iterdir()))
+    assert found == {("oracle", 1.0): count, ("nop", 0.0): count}
+
+
+def test_our_agent_gets_1_for_a_right_solution_and_0_for_a_wrong_one_with_trainings_transcripts(
+    tasks: Path, tmp_path: Path, docker_settings: Sandbox, session_cache: Path
+) -> None:
+    chosen = two(tasks)
+    right, wrong = chosen
+    replies = {
+        right: [*map(command, [*SHELL, chosen[right].solution]), DONE],
+        wrong: ["no tag at all", command("echo nothing is done"), DONE],
+    }
+    ready = tmp_path / "job"
+    with Loopback(reply=scripts(replies, chosen)) as server:
+        run = replace(job(tasks, ready, server.url, tasks=list(chosen)), agent=AGENT)
+        result = run_harbor(run)
+        assert {trial.task: (trial.reward, trial.turns) for trial in result.trials} == {
+            right: (1.0, len(SHELL) + 2),
+            wrong: (0.0, 3),
+        }
+        episodes = list(read_episodes(ready / "episodes.jsonl"))
+        assert [one.end for one in episodes] == [EndReason.DONE] * 2
+        for played in episodes:
+            same = in_training(chosen[played.task_id], server.url, AGENT, docker_settings, session_cache, run)
+            assert bare(played) == bare(same)
+        raw = json.loads((ready / result.trials[0].job).read_text())["agent_result"]
+        assert raw["n_output_tokens"] == sum(turn.output_tokens for turn in episodes[0].turns) > 0
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from support.real_harbor import job
+from runner.evaluation.harbor import run_harbor
+run_harbor(job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], tasks=sys.argv[4:], concurrency=1))
+"""
+
+
+def test_a_killed_run_leaves_no_container_and_goes_on_where_it_was(
+    tasks: Path, tmp_path: Path, docker_address: str
+) -> None:
+    chosen = two(tasks)
+    replies = {name: [command("sleep 25"), *[DONE] * 3] for name in chosen}
+    first = next(iter(chosen))
+    replies[first] = [DONE]
+    with Loopback(reply=scripts(replies, chosen)) as server:
+        words = [sys.executable, "-c", KILLED, str(tasks), str(tmp_path), server.url, *chosen]
+        paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+        with subprocess.Popen(words, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True) as process:
+            try:
+                until(lambda: len(server.calls) >= 2, 120)
+                assert containers(tmp_path, docker_address)
+            finally:
+                process.send_signal(signal.SIGKILL)
+        until(lambda: not containers(tmp_path, docker_address), 30)
+        time.sleep(1)
+        assert not containers(tmp_path, docker_address)
+        until(lambda: not still_at(tmp_path), 30)
+        done = list(tmp_path.glob(f"harbor/{first}__*/result.json"))
+        replies |= {name: [DONE] for name in chosen}
+        result = run_harbor(job(tasks, tmp_path, server.url, tasks=list(chosen)))
+    assert [trial.outcome for trial in result.trials] == [Outcome.FAIL] * 2
+    assert [tmp_path / trial.job for trial in result.trials if trial.task == first] == done, "it was run again"
+
+
+def until(true: Callable[[], object], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+
+
+def still_at(folder: Path) -> list[str]:
+    """Processes that name a folder in their command."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in text:
+            found.append(text.decode("utf-8", "replace"))
+    return found
