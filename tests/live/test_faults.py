@@ -220,11 +220,11 @@ def test_a_tracking_server_that_is_down_costs_a_warning_and_gets_all_of_it_later
         make_store_at(store)
         with running(store, "127.0.0.1", port) as (address, _):
             printed = place.run("quickstart", *words)
-            assert printed.count("already done") == 3
+            assert printed.count("already done") == 4
             assert "warning" not in printed
             with quiet_mlflow(10.0):
                 (parent,) = (found := Store(address)).parents()
-                assert set(found.children(parent)) == {"generate", "filter", "dataset"}
+                assert set(found.children(parent)) == {"generate", "filter", "dataset", "analyze"}
                 assert parent.data.metrics["filter/pass_at_2"] == 1.0
         assert len(server.calls) == asked
 
