@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_show(commands)
+    _add_compare(commands)
     _add_tasks(commands)
     _add_others(commands)
     return top
@@ -83,6 +84,15 @@ def _add_show(commands: Commands) -> None:  # type: ignore[valid-type]
     show.add_argument("--run", default="", help="the run that a task or episode belongs to (default: the latest)")
     show.add_argument("--outputs", default="outputs", help="the outputs folder (default: outputs)")
     show.set_defaults(module="runner.cli.show")
+
+
+def _add_compare(commands: Commands) -> None:  # type: ignore[valid-type]
+    text = "runs side by side: which settings differ, which figures differ, and whether that is significant"
+    compare = commands.add_parser("compare", help=text, description=text)  # type: ignore[attr-defined]
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="a run's folder, its name, or a part only it has")
+    compare.add_argument("--out", default="", metavar="FOLDER", help="also write compare.html and compare.md there")
+    compare.add_argument("--outputs", default="outputs", help="the outputs folder (default: outputs)")
+    compare.set_defaults(module="runner.cli.compare")
 
 
 def _add_tasks(commands: Commands) -> None:  # type: ignore[valid-type]
