@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from runner.compose.suggest import did_you_mean, nearest
+from runner.compose.validate_evaluation import evaluation_problems
+from runner.compose.validate_model import model_problems
 from runner.domain.errors import RecipeError
 from runner.phases.filter.predicates import parse_all
 from runner.phases.registry import CONTENT, PHASES, switched_off, wanted_phases
-from runner.schema import Config, Model, Provider
-from runner.share import share_dir
+from runner.schema import Config
 from runner.taxonomy import check as check_taxonomy
 from runner.training.compile.recipe_checks import recipe_problems
 
 EXPORTS = ("harbor", "openrlhf", "hf")
 BACKENDS = ("auto", "docker", "apptainer", "local", "null")
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 _DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _POSITIVE = (
@@ -83,41 +83,10 @@ def _phases(config: Config) -> Iterator[str]:
 
 def _models(config: Config) -> Iterator[str]:
     for role in ("generator", "solver"):
-        yield from _model(getattr(config.models, role), f"models.{role}")
+        yield from model_problems(getattr(config.models, role), f"models.{role}")
     for name, price in config.prices.items():
         if min(price.input, price.output, price.cached or 0.0) < 0:
             yield f"prices.{name}: a price is 0 or more dollars per million tokens"
-
-
-def _model(model: Model, key: str) -> Iterator[str]:
-    if model.provider is Provider.replay:
-        yield from _recordings(model.replay, key)
-    elif not model.name:
-        yield f"{key}.name is empty, but provider {model.provider.name} needs a model's name"
-    for name in ("concurrency", "timeout_seconds"):
-        if getattr(model, name) <= 0:
-            yield f"{key}.{name} is {getattr(model, name)}, but must be more than 0"
-    if model.max_retries < 0:
-        yield f"{key}.max_retries is {model.max_retries}, but must be 0 or more"
-    if model.temperature is not None and not 0 <= model.temperature <= 2:
-        yield f"{key}.temperature is {model.temperature}, but must be between 0 and 2, or null"
-    if model.reasoning_effort is not None and model.reasoning_effort not in EFFORTS:
-        yield (
-            f"{key}.reasoning_effort is {model.reasoning_effort!r}, not one of {', '.join(EFFORTS)}"
-            f"{did_you_mean(model.reasoning_effort, EFFORTS)}"
-        )
-    if model.base_url is not None and not model.base_url.startswith(("http://", "https://")):
-        yield f"{key}.base_url is {model.base_url!r}, but must start with http:// or https://"
-
-
-def _recordings(folder: str | None, key: str) -> Iterator[str]:
-    if not folder:
-        yield f"{key}.replay is not set: provider replay needs a folder of recordings (recordings/quickstart)"
-        return
-    root = share_dir("recipes")
-    if not (root / folder).is_dir():
-        known = [path.relative_to(root).as_posix() for path in (root / "recordings").glob("*") if path.is_dir()]
-        yield f"{key}.replay: there is no folder {folder!r}, absolute or in {root}{did_you_mean(folder, known)}"
 
 
 def _sandbox(config: Config) -> Iterator[str]:
@@ -194,4 +163,5 @@ _CHECKS: tuple[Callable[[Config], Iterator[str]], ...] = (
     _filter,
     _dataset,
     recipe_problems,
+    evaluation_problems,
 )

@@ -1,6 +1,7 @@
 """The expensive things of a run, opened when a phase first asks and closed together."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
+from runner.evaluation.harbor.program import engine_of, require_harbor
 from runner.llm.base import Client, Completion, Request
 from runner.llm.factory import Clients, check_budget, check_model, load_sdk
 from runner.phases.registry import TRAINING
@@ -16,6 +18,7 @@ from runner.pipeline.layout import Outputs, RunFolder
 from runner.sandbox.base import Backend
 from runner.sandbox.registry import open_backend
 from runner.schema import Config, Model
+from runner.schema_evaluation import Evaluation
 from runner.share import share_dir
 from runner.training.compile import check_trainer
 
@@ -147,6 +150,20 @@ def check_requirements(config: Config, phases: list[str]) -> None:
             check_budget(model, role, config.prices, config.budget)
     if set(phases) & set(TRAINING):
         check_trainer(config)
+    if "evaluate" in phases and config.eval is not None:
+        _check_evaluation(config, config.eval)
+
+
+def _check_evaluation(config: Config, settings: Evaluation) -> None:
+    for section, part in (("dev", settings.dev), ("terminalbench", settings.terminalbench)):
+        for name, model in (part.models if part is not None else {}).items():
+            role = f"eval.{section}.models.{name}"
+            check_model(model, role, recipes=share_dir("recipes"))
+            check_budget(model, role, config.prices, config.budget)
+    bench = settings.terminalbench
+    if bench is not None:
+        require_harbor(bench.python, os.environ)
+        engine_of(bench.environment)
 
 
 def load_sdks(config: Config, phases: list[str]) -> None:

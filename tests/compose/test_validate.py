@@ -1,5 +1,7 @@
 """Values that have the right type and cannot work."""
 
+import re
+
 import pytest
 
 from runner.compose import compose
@@ -107,3 +109,22 @@ def test_words_that_only_begin_like_a_key_are_no_secrets():
 def test_a_variables_name_must_be_one():
     with pytest.raises(RecipeError, match="api_key_env holds something that is not a variable's name"):
         compose("quickstart", ["models.solver.api_key_env='not a name'"])
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("eval.dev.samples=0", "eval.dev.samples is 0, but must be at least 1"),
+        ("eval.confidence=95", "eval.confidence is 95.0, but must be between 0 and 1"),
+        ("eval.dev.policies=[base,pop]", "'pop' is not one of base, sft, ppo; did you mean ppo?"),
+        ("+eval.dev.models={sft: {provider: openai, name: m}}", "'sft' is the recipe's own; give the model another"),
+        ("+eval.dev.models={a/b: {provider: openai, name: m}}", "becomes a folder's name"),
+        ("+eval.dev.models={big: {provider: openai}}", "eval.dev.models.big.name is empty"),
+        ("eval.terminalbench.attempts=0", "eval.terminalbench.attempts is 0"),
+        ("eval.terminalbench.path=/no/such/tasks", "there is no folder '/no/such/tasks'"),
+        ("eval.terminalbench.harnesses=[]", "eval.terminalbench.harnesses is empty"),
+    ],
+)
+def test_an_evaluation_that_cannot_work_is_refused(override: str, said: str) -> None:
+    with pytest.raises(RecipeError, match=re.escape(said)):
+        compose("quickstart", ["eval=paper", override])
