@@ -8,6 +8,7 @@ from rich.console import Console
 from runner.cli.console import ConsoleWatcher, console, log_to
 from runner.cli.signals import Interrupted, exit_code, leave, stopping
 from runner.cli.summary import print_summary
+from runner.cli.sweep import Variant, finish_sweep
 from runner.compose import Composition, run_app
 from runner.compose.freeze import frozen_text
 from runner.phases.work import Stopped
@@ -21,14 +22,17 @@ AT_ONCE = "ended at once: answers still on their way are lost; run the same comm
 def main(arguments: argparse.Namespace) -> int:
     screen = console()
     log_to(screen, verbose=arguments.verbose)
-    return run_app(
+    variants: list[Variant] = []
+    code = run_app(
         arguments.words,
-        lambda config, composition: run_one(config, composition, screen),
+        lambda config, composition: run_one(config, composition, screen, variants),
     )
+    finish_sweep(screen, variants)
+    return code
 
 
-def run_one(config: Config, composition: Composition, screen: Console) -> int:
-    """Run one variant and print what came of it."""
+def run_one(config: Config, composition: Composition, screen: Console, variants: list[Variant]) -> int:
+    """Run one variant and print what came of it; a sweep's are kept in ``variants``."""
     recipe = Recipe(
         config=config,
         plain=dict(composition.plain),
@@ -50,4 +54,6 @@ def run_one(config: Config, composition: Composition, screen: Console) -> int:
         except KeyboardInterrupt as interrupt:
             leave(AT_ONCE, exit_code(interrupt))
     print_summary(screen, config, result)
+    if composition.sweep is not None:
+        variants.append(Variant(folder=result.folder, outputs=Path(config.outputs), text=composition.variant))
     return 0

@@ -191,7 +191,8 @@ def method(found: RunComparison) -> str:
     """How the differences were tested."""
     text = (
         "Differences are those to the first run. Paired: over the tasks that both have, sign-flip permutation test, "
-        "bootstrap over tasks. Unpaired: the runs have other tasks; permutation test of the difference of means."
+        "bootstrap over tasks. Unpaired: the runs have other tasks; permutation test of the difference of means, "
+        "square-and-add interval."
     )
     if found.corrected:
         text += " p-values are corrected for the number of runs (Holm), score by score; not for the number of scores."
@@ -202,6 +203,6 @@ def shown_value(value: object) -> str:
     """A setting's value, short enough for a table."""
     if value is None:
         return "null"
-    if isinstance(value, dict):
-        return f"{len(value)} keys" if len(value) > 2 else one_line(str(value), 60)
+    if isinstance(value, Mapping):
+        return "set"
     return one_line(str(value).lower() if isinstance(value, bool) else str(value), 60)

@@ -50,7 +50,7 @@ def job(exported: Path, folder: Path, url: str, *, harness: Harness | None = Non
             }
         ),
         harness=harness or Harness(),
-        model=Model(provider=Provider.openai, name="loopback", base_url=url),
+        model=Model(provider=Provider.openai, name="loopback", base_url=f"{url}/v1"),
         folder=folder,
         retries=0,
     )

@@ -76,11 +76,11 @@ def two(tasks: Path) -> dict[str, Task]:
     return {path.name: read_task(path) for path in sorted(tasks.iterdir())[:2]}
 
 
-def in_training(task: Task, url: str, agent: Agent, docker: Sandbox, cache: Path, run: HarborRun) -> Episode:
+def in_training(task: Task, run: HarborRun, docker: Sandbox, cache: Path) -> Episode:
     """The same episode in the training harness, in a container of its own kind."""
     backend = open_backend(docker, cache=cache, run_label="test")
     client = open_client(
-        replace(run.model, base_url=url),
+        run.model,
         role="solver",
         prices={},
         budget=Budget(),
@@ -89,7 +89,7 @@ def in_training(task: Task, url: str, agent: Agent, docker: Sandbox, cache: Path
         recipes=cache,
     )
     try:
-        harness = Harness(agent, task.instruction, PromptSet.open(PROMPTS, agent.prompt))
+        harness = Harness(run.agent, task.instruction, PromptSet.open(PROMPTS, run.agent.prompt))
         call = Call(slot=f"solve/{task.id}/0", scope="", temperature=None)
         return attempt(task, 0, harness, client, call, backend).episode
     finally:
@@ -135,7 +135,7 @@ def test_our_agent_gets_1_for_a_right_solution_and_0_for_a_wrong_one_with_traini
         episodes = list(read_episodes(ready / "episodes.jsonl"))
         assert [one.end for one in episodes] == [EndReason.DONE] * 2
         for played in episodes:
-            same = in_training(chosen[played.task_id], server.url, AGENT, docker_settings, session_cache, run)
+            same = in_training(chosen[played.task_id], run, docker_settings, session_cache)
             assert bare(played) == bare(same)
         raw = json.loads((ready / result.trials[0].job).read_text())["agent_result"]
         assert raw["n_output_tokens"] == sum(turn.output_tokens for turn in episodes[0].turns) > 0
