@@ -76,7 +76,8 @@ def print_comparison(screen: Console, found: RunComparison) -> None:
 
 
 def _print(screen: Console, title: str, table: Table) -> None:
-    made = RichTable(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    screen.print(f"\n[italic]{title}[/]")
+    made = RichTable(box=None, pad_edge=False, header_style="bold")
     for place, name in enumerate(table.columns):
         made.add_column(escape(name), justify="left" if place < table.texts else "right", overflow="fold")
     for row in table.rows:

@@ -16,6 +16,10 @@ from runner.schema import Config
 from runner.store.jsonl import read_lines
 
 
+_LEFT_OUT = ("seconds", "_low", "_high")
+"""Times depend on the machine's other work; ends of intervals stand beside their scores."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measure:
     """A score's values by item, each from 0 to 1."""
@@ -35,13 +39,13 @@ def measures(run: Run) -> dict[str, Measure]:
 
 
 def metrics(run: Run, config: Config, phases: set[str]) -> dict[str, float]:
-    """All figures of these phases, as far as they are done; not how long they took."""
+    """All figures of these phases, as far as they are done; not ``_LEFT_OUT``."""
     found: dict[str, float] = {}
     for step in compile_recipe(config):
         folder = run.phase_folder(step.name)
         if step.name in phases and folder is not None and folder.suffix != ".partial":
             found |= read_report(step, config, folder).metrics
-    return {name: value for name, value in found.items() if not name.endswith("seconds")}
+    return {name: value for name, value in found.items() if not name.endswith(_LEFT_OUT)}
 
 
 def _draws(folder: Path) -> Iterator[tuple[str, Measure]]:
