@@ -101,10 +101,11 @@ def _prepare(run: HarborRun) -> list[str]:
     config, path = job_config(run), run.folder / CONFIG
     job = run.folder / JOB
     known = _read(path)
-    if known is not None and (job / "config.json").is_file():
+    if known is not None and _read(job / "config.json") is not None:
         if _kept(known) != _kept(config):
             raise RecipeError(f"{job} is a job that was begun with other settings ({path}); remove it to begin anew")
-        _change(job / "config.json", config)
+        for name in ("config.json", "lock.json"):
+            _change(job / name, config)
         _forget(job)
         write_json(path, config)
         return resume_words(job)
@@ -119,13 +120,16 @@ def _kept(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _change(path: Path, config: dict[str, Any]) -> None:
-    """Let Harbor's own copy say what may be changed."""
+    """Let one of Harbor's own files say what may be changed."""
     theirs = _read(path)
-    if theirs is not None:
-        for name in _MAY_CHANGE:
-            if name in config:
-                theirs[name] = config[name]
-        write_json(path, theirs)
+    if theirs is None:
+        path.unlink(missing_ok=True)  # cut short; Harbor writes it anew
+        return
+    for name in _MAY_CHANGE:
+        if name in config and name in theirs:
+            new, old = config[name], theirs[name]
+            theirs[name] = {**old, **new} if isinstance(new, dict) and isinstance(old, dict) else new
+    write_json(path, theirs)
 
 
 def _forget(job: Path) -> None:
