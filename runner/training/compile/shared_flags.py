@@ -31,6 +31,10 @@ _CPU = {
 }
 
 
+_WHOLE = 2
+"""OpenRLHF deletes the oldest checkpoint before it writes the next one: of fewer than two, none would be whole then."""
+
+
 def optimizer_flags(prefix: str, key: str, optimizer: Optimizer, steps: int) -> Iterator[Flag]:
     """Adam and its schedule. ``prefix`` is ``actor.``, ``critic.`` or, for SFT, empty; ``steps`` of the optimizer."""
     yield flag(f"{prefix}adam.lr", f"{key}.lr", optimizer.lr)
@@ -83,7 +87,7 @@ def checkpoint_flags(config: Config, facts: Facts, save_every: int, section: str
     yield flag("ckpt.path", "outputs", facts.checkpoints)
     yield flag("ckpt.output_dir", "outputs", facts.output)
     yield flag("ckpt.save_steps", f"{section}.save_every", save_every)
-    yield flag("ckpt.max_num", "training.keep", config.training.keep)
+    yield flag("ckpt.max_num", "training.keep", max(config.training.keep, _WHOLE))
     yield from switches({("ckpt.load_enable", f"{section}.save_every"): facts.resume})
 
 

@@ -100,3 +100,7 @@ def test_the_recipes_seed_is_the_trainers_unless_it_has_its_own(recipe, facts, t
 def test_the_users_environment_wins(recipe, facts, table):
     command = compile_ppo(recipe("+training.env.OMP_NUM_THREADS='2'"), facts(rows=8), table)
     assert command.env["OMP_NUM_THREADS"] == "2"
+
+
+def test_one_whole_checkpoint_is_there_while_the_next_is_written(recipe, facts, table):
+    assert values(compile_ppo(recipe("training.keep=1"), facts(rows=8), table), "ckpt.max_num") == ("2",)
