@@ -17,7 +17,13 @@ from runner.sandbox.registry import probe_one
 from runner.schema import Sandbox
 
 _MACHINE = ("live", "benchmarks", "cli", "sandbox")
-_BESIDE_OTHERS = ("test_shell.py", "test_shell_torture.py")
+_BESIDE_OTHERS = frozenset(
+    f"test_{name}.py"
+    for name in (
+        *("shell", "shell_torture", "backends", "services", "docker_parts", "runtime", "registry"),
+        *("advice", "cache", "lease", "trim", "readme"),
+    )
+)
 
 
 @pytest.hookimpl(tryfirst=True)
