@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from runner.domain.episode import Episode
 from runner.phases.base import Context
@@ -67,6 +68,11 @@ def run_training(
     context.watcher.end(phase)
 
 
+def _tags(record: Mapping[str, Any]) -> dict[str, str]:
+    """The versions it was trained with: ``endless.openrlhf``."""
+    return {f"endless.{name}": version for name, version in record.get("versions", {}).items()}
+
+
 def report(config: Config, phase: str, folder: Path, fingerprint: str, episodes: Sequence[Episode] = ()) -> PhaseReport:
     """Curves, the last step's figures and the best dev score, the command, and the model with its lineage."""
     points, record = read_points(folder / FIGURES, phase), read_record(folder)
@@ -81,7 +87,7 @@ def report(config: Config, phase: str, folder: Path, fingerprint: str, episodes:
         tables={"deviations": [{"deviation": text} for text in record["deviations"]]},
         artifacts=[path for path in (folder / COMMAND, folder / LOG) if path.exists()],
         episodes=episodes,
-        tags={"endless.policy": config.training.policy},
+        tags={"endless.policy": config.training.policy} | _tags(record),
         curves=points,
         model=model_ref(config, phase, folder, fingerprint),
     )

@@ -16,11 +16,11 @@ from runner.store.jsonl import write_json
 from runner.store.scratch import scratch
 from runner.training.cluster import submitted
 from runner.training.compile import Command
-from runner.training.environment import ours, trainer_environment
+from runner.training.environment import ours, python_path, trainer_environment
 from runner.training.extensions import extensions
 from runner.training.figures import Follower
 from runner.training.figures.follow import Point
-from runner.training.launch import Trainer, started
+from runner.training.launch import Trainer, run_program, started
 from runner.training.patches.figures import VARIABLE
 
 LOG, FIGURES, COMMAND = "trainer.log", "figures.jsonl", "command.json"
@@ -96,7 +96,16 @@ def _record(job: Job) -> dict[str, Any]:
         "notes": list(job.command.notes),
         "deviations": [str(deviation) for deviation in job.command.deviations],
         "steps": job.command.steps,
+        "versions": _versions(job.config),
     }
+
+
+def _versions(config: Config) -> dict[str, str]:
+    """Of the trainer and of what it stands on, in its own Python."""
+    python = config.training.python or sys.executable
+    said = run_program(python, "runner.training.versions", env={"PYTHONPATH": python_path("")})
+    found: dict[str, str] = json.loads(said.splitlines()[-1])
+    return found
 
 
 def read_record(folder: Path) -> dict[str, Any]:
