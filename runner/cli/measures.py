@@ -15,7 +15,6 @@ from runner.pipeline.run import read_report
 from runner.schema import Config
 from runner.store.jsonl import read_lines
 
-
 _LEFT_OUT = ("seconds", "_low", "_high")
 """Times depend on the machine's other work; ends of intervals stand beside their scores."""
 

@@ -10,7 +10,8 @@ from runner.report.text import clean
 FIGURES = "figures"
 """The folder of the figures, beside the file."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|~&$])")
-_START = re.compile(r"^(\s*)(#|[-+=]|\d+[.)])(?=\s|$|#|-|=)")
+_START = re.compile(r"^(\d*)([-+=#.)])")
+"""What would begin a heading or a list."""
 _PREFIX = {"command": "$ ", "task": "", "output": "", "note": "# "}
 
 

@@ -79,14 +79,21 @@ class Finished:
     config: Config
     draws: int = 12
     upstream: dict[str, Path] = field(default_factory=dict)
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
     instruction: str = "Write the total of /home/user/numbers.txt to total.txt."
 
     def __post_init__(self) -> None:
         self._dice = random.Random(7)
         self.tasks: list[str] = []
 
+    def sibling(self, config: Config, fingerprints: Mapping[str, str]) -> "Finished":
+        """Another run that shares this one's tasks, as far as they are made."""
+        other = Finished(self.root, config, draws=self.draws, fingerprints=fingerprints)
+        other.upstream, other.tasks = {"generate": self.upstream["generate"]}, self.tasks
+        return other
+
     def _folder(self, phase: str) -> Path:
-        folder = self.root / phase / f"{len(phase):016x}"
+        folder = self.root / phase / self.fingerprints.get(phase, f"{len(phase):016x}")
         folder.mkdir(parents=True)
         write_json(folder / "phase.json", {"phase": phase, "upstream": dict.fromkeys(self.upstream, "f" * 16)})
         write_json(folder / "attempts.json", {"seconds": 41.5, "sandbox": "local"})

@@ -12,6 +12,7 @@ from runner.phases.analyze.examples import choose
 from runner.phases.analyze.failures import Analysed
 from runner.phases.base import Context
 from runner.phases.evaluate.report import first_policy, last_policy, read_scores
+from runner.phases.evaluate.scores import compare
 from runner.phases.filter.report import TASKS
 from runner.phases.registry import open_phase
 from runner.report.data import PhaseFacts, ReportData
@@ -27,10 +28,12 @@ def gather(context: Context, analysed: Analysed, last: str, taxonomy: TaxonomyRe
     """Everything that the report shows."""
     config, upstream = context.config, context.upstream
     reports = {name: open_phase(name).report(config, folder, folder.name) for name, folder in upstream.items()}
+    level, seed = confidence(config)
     scores = read_scores(upstream["evaluate"]) if "evaluate" in upstream else {}
     names = list(scores.get("models", {}))
     before, after = first_policy(names), last_policy(names)
-    level, seed = confidence(config)
+    if before and (before, after) not in [(pair["before"], pair["after"]) for pair in scores["pairs"]]:
+        scores["pairs"].append(compare(before, after, scores["models"], level=level, seed=seed))
     roles = {before: "before", after: "after"}
     bench = bench_scores(upstream["evaluate"], roles, level=level, seed=seed)[0] if scores else []
     return ReportData(
@@ -103,7 +106,7 @@ def _settings(config: Config) -> Iterator[tuple[str, str]]:
     yield "filter", f"{config.filter.n} attempts, keep: {' and '.join(config.filter.keep)}"
     yield "sandbox", f"{config.sandbox.backend}, {config.sandbox.base_image}"
     if config.training.policy:
-        yield "policy", config.training.policy
+        yield "policy", _policy(config.training.policy)
     if config.sft is not None:
         yield "SFT", f"{config.sft.epochs} epochs on {config.sft.episodes} episodes"
     if config.ppo is not None:
@@ -111,6 +114,11 @@ def _settings(config: Config) -> Iterator[tuple[str, str]]:
         yield "PPO", f"{ppo.epochs} epochs, {ppo.prompts_per_step} prompts x {ppo.samples_per_prompt} samples a step"
     if config.eval is not None and config.eval.dev is not None:
         yield "evaluation", f"{config.eval.dev.samples} attempts per {config.eval.dev.split.name} task"
+
+
+def _policy(name: str) -> str:
+    """A model's name; of a folder of this machine only its own."""
+    return Path(name).name if name[0] in "/~." else name
 
 
 def _bench_name(config: Config) -> str:

@@ -4,7 +4,9 @@ Matplotlib is imported in the functions: it takes half a second, and most comman
 """
 
 import io
+import logging
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -57,7 +59,9 @@ def drawn(draw: Callable[P, R]) -> Callable[P, R]:
     def styled(*args: P.args, **kwargs: P.kwargs) -> R:
         import matplotlib as mpl
 
-        with mpl.rc_context(_RC):
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of fonts that it looks for
+        with mpl.rc_context(_RC), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a label in a script that ours lacks
             return draw(*args, **kwargs)
 
     return styled
@@ -117,7 +121,7 @@ def reference(axes: Any, value: float, text: str, *, upright: bool = True, row: 
         color="#444444",
         ha="left" if upright else "right",
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-    )
+    ).set_in_layout(False)
 
 
 def labels(texts: Sequence[str], most: int = 44) -> list[str]:
