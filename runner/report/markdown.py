@@ -10,7 +10,7 @@ from runner.report.text import clean
 FIGURES = "figures"
 """The folder of the figures, beside the file."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|~&$])")
-_START = re.compile(r"^(\d*)([-+=#.)])")
+_START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-+=#]+(?:\s|$)))")
 """What would begin a heading or a list."""
 _PREFIX = {"command": "$ ", "task": "", "output": "", "note": "# "}
 
@@ -29,7 +29,7 @@ def _block(block: Block) -> str:
 
 def _text(text: str) -> str:
     """One line of plain text."""
-    return _START.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", " ".join(clean(text).split())))
+    return _START.sub(r"\1\\", _MARKUP.sub(r"\\\1", " ".join(clean(text).split())))
 
 
 def _paragraph(block: Paragraph) -> str:

@@ -42,4 +42,4 @@ def test_an_episodes_text_cannot_leave_its_fence(text):
 def test_a_paragraph_stays_one(text):
     body = markdown_of(Paragraph(text=text)).split("## s\n\n", 1)[1]
     assert "\n" not in body.rstrip("\n")
-    assert not re.match(r"(#|- |\+ |\* |>|\d+[.)] )", body)
+    assert not re.match(r"(#+ |- |\+ |\* |>|\d+[.)] |[-=]+$)", body)
