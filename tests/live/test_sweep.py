@@ -1,5 +1,6 @@
 """A sweep: sibling runs with the same metrics, phases that did not change made once, a sweep cut short gone on with."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +70,20 @@ def test_the_variant_that_drops_nothing_shares_all_its_phases_with_the_quickstar
 
 def test_the_same_sweep_again_does_nothing(ablation: Workplace, siblings: dict[str, Any]) -> None:
     printed = ablation.run("ablation/taxonomy", *SMALL)
-    assert printed.count("already done") == len(VARIANTS) * 3
+    assert printed.count("already done") == len(VARIANTS) * 4
+
+
+def test_the_sweep_ends_in_one_page_whose_differing_keys_are_the_swept_ones(ablation: Workplace) -> None:
+    (page,) = (ablation.folder / "outputs" / "runs").glob("sweep-*/compare.html")
+    assert f"the {len(VARIANTS)} variants side by side: {page}" in ablation.run("ablation/taxonomy", *SMALL)
+    text = page.with_suffix(".md").read_text()
+    rows = re.findall(r"^\| (\w+\.\S+) \| (\S+) \| (\S+) \| (\S+) \|$", text, re.MULTILINE)
+    assert rows == [
+        ("taxonomy.dimensions.scenario", "set", "null", "set"),
+        ("taxonomy.dimensions.complexity", "set", "set", "null"),
+    ]
+    assert all(f"drop={variant}" in text for variant in VARIANTS)
+    assert "://" not in page.read_text()
 
 
 def test_a_sweep_over_n_makes_the_tasks_once_and_goes_on_where_it_was_cut_short(tmp_path: Path) -> None:
@@ -83,11 +97,14 @@ def test_a_sweep_over_n_makes_the_tasks_once_and_goes_on_where_it_was_cut_short(
         quick = ("models.solver.max_retries=0", "executor.infra_retries=0")
         ended = place.endless("run", "quickstart", *words, *quick, "-m", "filter.n=2,3")
         assert ended.returncode == 1, ended.stdout
-        assert ended.stdout.count("already done") == 3
+        assert ended.stdout.count("already done") == 4
+        assert "side by side" not in ended.stdout
         assert "run the same command again" in ended.stdout
         server.faults = ()
         printed = place.run("quickstart", *words, "-m", "filter.n=2,3")
-    assert printed.count("already done") == 4, "the first variant whole, and the second's tasks"
+    assert printed.count("already done") == 5, "the first variant whole, and the second's tasks"
+    (page,) = (place.folder / "outputs" / "runs").glob("sweep-*/compare.md")
+    assert "| filter.n | 2 | 3 |" in page.read_text()
     assert finished(place, "generate") == [made]
     assert (made / "draws.jsonl").stat().st_mtime_ns == before
     assert len(finished(place, "filter")) == 2
