@@ -81,7 +81,7 @@ def _client(settings: AgentSettings, folder: Path) -> Client:
     """The model's client. Every trial has one of its own: Harbor bounds how many there are."""
     return open_client(
         settings.model,
-        role="policy",
+        role="eval.terminalbench",
         prices=settings.prices,
         budget=Budget(),
         journal_root=folder / "journal",

@@ -65,7 +65,7 @@ def read_episodes(trials: Sequence[Trial], folder: Path) -> Iterator[Episode]:
     """
     for trial in trials:
         place = (folder / trial.job).parent
-        row = _json(place / EPISODE)
+        row = read_object(place / EPISODE)
         played = episode_of(row) if row is not None else _unplayed(trial)
         yield replace(
             played,
@@ -79,14 +79,14 @@ def read_episodes(trials: Sequence[Trial], folder: Path) -> Iterator[Episode]:
 
 def commits(job: Path) -> set[str]:
     """The git commits of the tasks that a job's trials are about, as far as they come from a repository."""
-    configs = [_json(path) for path in sorted(job.glob("*/config.json"))]
+    configs = [read_object(path) for path in sorted(job.glob("*/config.json"))]
     found = {_of(config, "task", "git_commit_id") for config in configs if config is not None}
     return {commit for commit in found if isinstance(commit, str)}
 
 
 def _results(job: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for path in sorted(job.glob(f"*/{RESULT}")):
-        raw = _json(path)
+        raw = read_object(path)
         if raw is not None and "task_name" in raw:
             yield path, raw
 
@@ -175,7 +175,8 @@ def _of(raw: Mapping[str, Any], *names: str) -> Any:
     return value
 
 
-def _json(path: Path) -> dict[str, Any] | None:
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A file's JSON object; None where there is no whole one."""
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,8 +1,6 @@
 """Run a job of Harbor's to its end, or go on with one, and read what came of it."""
 
 import json
-import logging
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,32 +10,19 @@ from typing import Any
 from runner.domain.episode import Outcome
 from runner.domain.errors import EngineError, Incomplete, RecipeError
 from runner.domain.plain import plain
-from runner.evaluation.harbor.job import (
-    CONFIG,
-    JOB,
-    LOG,
-    SETTINGS,
-    job_config,
-    process_environment,
-    resume_words,
-    run_words,
-)
+from runner.evaluation.harbor.job import JOB, LOG, process_environment
 from runner.evaluation.harbor.program import engine_of, require_harbor, started
 from runner.evaluation.harbor.request import HarborRun
-from runner.evaluation.harbor.results import Trial, commits, read_episodes, read_trials
-from runner.evaluation.harbor.settings import write_settings
+from runner.evaluation.harbor.results import Trial, commits, read_episodes, read_object, read_trials
+from runner.evaluation.harbor.resume import prepare
 from runner.llm.factory import check_model
 from runner.llm.server_log import last_lines
 from runner.schema import Provider
-from runner.store.jsonl import storage_errors, write_json
-
-log = logging.getLogger(__name__)
+from runner.store.jsonl import storage_errors
 
 TRIALS, EPISODES = "trials.jsonl", "episodes.jsonl"
 _LOOK_SECONDS = 0.5
 _TAIL_LINES = 15
-_MAY_CHANGE = ("jobs_dir", "n_concurrent_trials", "retry", "quiet", "debug")
-"""Keys of a job's config that a resumed job may have otherwise: no trial depends on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +52,7 @@ def run_harbor(
     _check_model(run)
     env = process_environment(run)
     python, engine = require_harbor(run.bench.python, env), engine_of(run.bench.environment)
-    words = _prepare(run)
+    words = prepare(run)
     job, told = run.folder / JOB, 0
     with started(python, words, env, job=job, engine=engine, log=run.folder / LOG) as process:
         while process.poll() is None:
@@ -90,59 +75,6 @@ def _check_model(run: HarborRun) -> None:
     check_model(run.model, role, recipes=run.recipes)
     if run.model.provider is Provider.vllm and run.model.base_url is None:
         raise RecipeError(f"{role}: the model {run.model.name!r} has no base_url, and Harbor starts no server")
-
-
-def _prepare(run: HarborRun) -> list[str]:
-    """Write what Harbor reads; the words that begin the job, or go on with it."""
-    with storage_errors(run.folder):
-        run.folder.mkdir(parents=True, exist_ok=True)
-    if run.ours:
-        write_settings(run.folder / SETTINGS, run.settings())
-    config, path = job_config(run), run.folder / CONFIG
-    job = run.folder / JOB
-    known = _read(path)
-    if known is not None and _read(job / "config.json") is not None:
-        if _kept(known) != _kept(config):
-            raise RecipeError(f"{job} is a job that was begun with other settings ({path}); remove it to begin anew")
-        for name in ("config.json", "lock.json"):
-            _change(job / name, config)
-        _forget(job)
-        write_json(path, config)
-        return resume_words(job)
-    with storage_errors(job):
-        shutil.rmtree(job, ignore_errors=True)
-    write_json(path, config)
-    return run_words(path)
-
-
-def _kept(config: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name not in _MAY_CHANGE}
-
-
-def _change(path: Path, config: dict[str, Any]) -> None:
-    """Let one of Harbor's own files say what may be changed."""
-    theirs = _read(path)
-    if theirs is None:
-        path.unlink(missing_ok=True)  # cut short; Harbor writes it anew
-        return
-    for name in _MAY_CHANGE:
-        if name in config and name in theirs:
-            new, old = config[name], theirs[name]
-            theirs[name] = {**old, **new} if isinstance(new, dict) and isinstance(old, dict) else new
-    write_json(path, theirs)
-
-
-def _forget(job: Path) -> None:
-    """Remove the trials that have no score, so that Harbor does them again, and a summary that was cut short."""
-    for trial in read_trials(job):
-        if trial.outcome is Outcome.INFRA:
-            log.info("%s: attempt %d is tried again: %s", trial.task, trial.attempt, trial.error)
-            shutil.rmtree((job.parent / trial.job).parent, ignore_errors=True)
-    if (job / "result.json").is_file() and _read(job / "result.json") is None:
-        (job / "result.json").unlink()
-    for result in job.glob("*/result.json"):
-        if _read(result) is None:
-            shutil.rmtree(result.parent, ignore_errors=True)
 
 
 def _check_commit(run: HarborRun, job: Path) -> None:
@@ -169,7 +101,7 @@ def _tell(job: Path, told: int, on_trials: Callable[[Sequence[Trial]], None] | N
 
 def _collect(run: HarborRun, job: Path) -> HarborResult:
     trials = read_trials(job)
-    expected = int((_read(job / "result.json") or {}).get("n_total_trials", 0))
+    expected = int((read_object(job / "result.json") or {}).get("n_total_trials", 0))
     if not trials or len(trials) < expected:
         raise Incomplete(f"Harbor finished {len(trials)} of {expected} trials; {_last_words(run)}")
     files = [_write(run.folder / TRIALS, [plain(trial) for trial in trials])]
@@ -191,11 +123,3 @@ def _last_words(run: HarborRun) -> str:
     path = run.folder / LOG
     lines = "\n".join(last_lines(path, _TAIL_LINES)) or "(nothing)"
     return f"the last lines of {path}:\n{lines}"
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None

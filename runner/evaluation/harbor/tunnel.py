@@ -30,6 +30,8 @@ MARGIN_SECONDS = 60
 """How much longer than its wait an execution may take."""
 PIECE = 60_000
 """Bytes sent at once: Linux takes 128 KiB in one argument, and base64 makes a third more of it."""
+CHUNK = 1 << 16
+"""Bytes handed on at once, as a pipe does: a shell that floods is not to be told from its end."""
 GONE = 137
 """The exit code of a shell that was killed together with what watched it."""
 
@@ -82,7 +84,7 @@ class Tunnel:
         whether the shell still lives shows with the next request."""
         if not self._heard and not self._ended and timeout > 0:
             self._take(self._talk(b"", min(timeout, LONGEST_WAIT)))
-        heard, self._heard = self._heard, b""
+        heard, self._heard = self._heard[:CHUNK], self._heard[CHUNK:]
         return heard or (b"" if self._ended else None)
 
     def exit_code(self) -> int | None:

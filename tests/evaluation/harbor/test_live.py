@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from runner.agent.harness import PROMPTS, Harness
 from runner.agent.loop import Call
 from runner.domain.episode import EndReason, Episode, Outcome
 from runner.domain.task import Task
-from runner.evaluation.harbor import HarborRun, run_harbor
+from runner.evaluation.harbor import HarborRun, Trial, run_harbor
 from runner.llm.factory import open_client
 from runner.prompts import PromptSet
 from runner.rollout.attempt import attempt
@@ -172,7 +172,9 @@ def test_a_killed_run_leaves_no_container_and_goes_on_where_it_was(
         until(lambda: not still_at(tmp_path), 30)
         done = list(tmp_path.glob(f"harbor/{first}__*/result.json"))
         replies |= {name: [DONE] for name in chosen}
-        result = run_harbor(job(tasks, tmp_path, server.url, tasks=list(chosen)))
+        seen: list[Sequence[Trial]] = []
+        result = run_harbor(job(tasks, tmp_path, server.url, tasks=list(chosen)), on_trials=seen.append)
+    assert [len(trials) for trials in seen] == [1, 2]
     assert [trial.outcome for trial in result.trials] == [Outcome.FAIL] * 2
     assert [tmp_path / trial.job for trial in result.trials if trial.task == first] == done, "it was run again"
 
