@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.cli.runs import Run
-from runner.phases.analyze.bench import bench_scores
+from runner.phases.evaluate.bench import bench_scores
 from runner.phases.evaluate.report import first_policy, last_policy, read_scores
 from runner.phases.filter.report import TASKS
 from runner.phases.generate.reasons import Reason
@@ -72,4 +72,4 @@ def _evaluated(folder: Path) -> Iterator[tuple[str, Measure]]:
         if name:
             yield metric, Measure(unit="tasks", values=models[name]["per_task"])
     for key, rates in bench_scores(folder, {}, level=0.95, seed=0)[1].items():
-        yield f"eval/terminalbench/{key}/pass_at_1", Measure(unit="tasks", values=rates)
+        yield f"{key}/pass_at_1", Measure(unit="tasks", values=rates)

@@ -7,8 +7,8 @@ from runner.analysis.failures import FailureMode
 from runner.domain.episode import Episode
 from runner.domain.task import Task
 from runner.phases.analyze.failures import Failed
-from runner.phases.analyze.sources import BENCH
 from runner.phases.evaluate.dev import SOLVER
+from runner.phases.evaluate.terminalbench import BENCH
 from runner.phases.generate.leak import leaked_line
 from runner.phases.generate.tasks import task_folder
 from runner.report.data import Example

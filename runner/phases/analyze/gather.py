@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from runner.analysis.taxonomy import TaxonomyReport
-from runner.phases.analyze.bench import bench_scores
 from runner.phases.analyze.examples import choose
 from runner.phases.analyze.failures import Analysed
 from runner.phases.base import Context
+from runner.phases.evaluate.bench import bench_scores
 from runner.phases.evaluate.report import first_policy, last_policy, read_scores
 from runner.phases.evaluate.scores import compare
+from runner.phases.evaluate.terminalbench import BENCH
 from runner.phases.filter.report import TASKS
 from runner.phases.registry import open_phase
 from runner.report.data import PhaseFacts, ReportData
@@ -30,9 +31,11 @@ def gather(context: Context, analysed: Analysed, last: str, taxonomy: TaxonomyRe
     reports = {name: open_phase(name).report(config, folder, folder.name) for name, folder in upstream.items()}
     level, seed = confidence(config)
     scores = read_scores(upstream["evaluate"]) if "evaluate" in upstream else {}
-    names = list(scores.get("models", {}))
+    names = list(scores.get("models", {})) or bench_models(upstream)
     before, after = first_policy(names), last_policy(names)
-    if before and (before, after) not in [(pair["before"], pair["after"]) for pair in scores["pairs"]]:
+    if before in scores.get("models", {}) and (before, after) not in [
+        (pair["before"], pair["after"]) for pair in scores["pairs"]
+    ]:
         scores["pairs"].append(compare(before, after, scores["models"], level=level, seed=seed))
     roles = {before: "before", after: "after"}
     bench = bench_scores(upstream["evaluate"], roles, level=level, seed=seed)[0] if scores else []
@@ -58,6 +61,11 @@ def gather(context: Context, analysed: Analysed, last: str, taxonomy: TaxonomyRe
         deviations=[row["deviation"] for row in _table(reports, "ppo", "deviations")],
         reference=config.reference,
     )
+
+
+def bench_models(upstream: Mapping[str, Path]) -> list[str]:
+    """Who was scored on the benchmark."""
+    return [path.name for path in (upstream.get("evaluate", Path("none")) / BENCH).glob("*")]
 
 
 def confidence(config: Config) -> tuple[float, int]:

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.domain.task import Labels
+from runner.phases.evaluate.bench import OURS
 from runner.phases.evaluate.dev import MODELS, SOLVER, episodes_file
+from runner.phases.evaluate.terminalbench import BENCH
 from runner.phases.filter.report import EPISODES
 from runner.phases.generate.tasks import RECORDS
 from runner.store.jsonl import read_lines
-
-BENCH = "terminalbench"
-OURS = "endless"
-"""The harness whose episodes are ours to read."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from runner.phases.evaluate.bench import bench_metrics, bench_scores
 from runner.phases.evaluate.dev import MODELS, SCORES, episodes_file
 from runner.phases.filter.report import sample_episodes
 from runner.schema import Config
@@ -21,12 +22,22 @@ def report(config: Config, folder: Path, fingerprint: str) -> PhaseReport:
         phase="evaluate",
         fingerprint=fingerprint,
         folder=folder,
-        metrics=dict(_metrics(scores)),
+        metrics={**dict(_metrics(scores)), **_benchmark(config, folder)},
         tables={"scores": [_row(name, row) for name, row in scores["models"].items()], "pairs": scores["pairs"]},
         artifacts=[path for path in (folder / MODELS, folder / "dev" / SCORES) if path.exists()],
         episodes=sample_episodes(episodes_file(folder, last).parent, config.tracking.episode_traces) if last else (),
         tags={"endless.best": scores["best"]} if scores["best"] else {},
     )
+
+
+def _benchmark(config: Config, folder: Path) -> dict[str, float]:
+    settings = config.eval
+    if settings is None or settings.terminalbench is None:
+        return {}
+    seed = config.seed if settings.seed is None else settings.seed
+    scores, _ = bench_scores(folder, {}, level=settings.confidence, seed=seed)
+    names = [score.model for score in scores]
+    return dict(bench_metrics(scores, first_policy(names), last_policy(names)))
 
 
 def read_scores(folder: Path) -> dict[str, Any]:
