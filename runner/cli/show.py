@@ -12,7 +12,7 @@ from rich.table import Table
 from runner.cli.console import console
 from runner.cli.episode import show_episode, visible
 from runner.cli.runs import Run, all_runs, find_episode, find_run, find_task_folder
-from runner.cli.summary import attrition_table, phases_table, print_tasks, why_empty
+from runner.cli.summary import attrition_table, phases_table, print_tasks, report_pages, why_empty
 from runner.domain.errors import UserError
 from runner.domain.task import Task
 from runner.store.tasks import read_task
@@ -65,6 +65,8 @@ def show_run(screen: Console, run: Run) -> None:
     if empty := why_empty(reports):
         screen.print(f"\n[yellow]{empty}[/]", soft_wrap=True)
     screen.print(f"\n{run.folder.path}", soft_wrap=True)
+    for page in report_pages(reports.values()):
+        screen.print(f"what it means: {page}", soft_wrap=True)
 
 
 def show_task(screen: Console, task: Task) -> None:

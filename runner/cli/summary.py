@@ -3,13 +3,15 @@
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from runner.phases.analyze.report import report_page
 from runner.pipeline import RunResult
 from runner.schema import Config, Provider
 from runner.tracking.base import PhaseReport
@@ -56,7 +58,23 @@ def _result(report: PhaseReport) -> str:
         return f"{m['dataset/train']:.0f} to train on, {m['dataset/dev']:.0f} held out{refused}"
     if report.phase in ("sft", "ppo"):
         return _training(report)
-    return ""
+    return _scores(report) if report.phase == "evaluate" else _failures(report)
+
+
+def _scores(report: PhaseReport) -> str:
+    """What the recipe's last policy scores, and what it began with; else everybody."""
+    m, rows = report.metrics, report.tables["scores"]
+    if "eval/dev/pass_at_1" in m:
+        before = m.get("eval/dev/pass_at_1_before")
+        went = "" if before is None else f"{100 * before:.1f} % to "
+        return f"pass@1 {went}{100 * m['eval/dev/pass_at_1']:.1f} %"
+    return "pass@1 " + ", ".join(f"{row['model']} {100 * row['pass_at_1']:.1f} %" for row in rows[:3]) if rows else ""
+
+
+def _failures(report: PhaseReport) -> str:
+    """How many failures were looked at."""
+    count = sum(value for name, value in report.metrics.items() if name.endswith("/failed"))
+    return f"{count:.0f} failed episodes analysed"
 
 
 def _training(report: PhaseReport) -> str:
@@ -157,6 +175,13 @@ def _print_next(screen: Console, config: Config, result: RunResult) -> None:
     screen.print(f"\nlook closer:\n  {program} show {what}{outputs}", markup=False)
     screen.print(f"  {program} ui{outputs}", markup=False)
     screen.print(f"everything of this run: {result.folder.path}", soft_wrap=True)
+    for page in report_pages(result.reports):
+        screen.print(f"what it means: {page}", soft_wrap=True)
+
+
+def report_pages(reports: Iterable[PhaseReport]) -> list[Path]:
+    """The report of a run that has one."""
+    return [report_page(report.folder) for report in reports if report.phase == "analyze"]
 
 
 def _program() -> str:

@@ -25,8 +25,8 @@ class Step:
 
 
 def compile_recipe(config: Config) -> list[Step]:
-    """The steps of a recipe, in order, without optional phases (sft, ppo) whose section is null: those are nobody's
-    upstream either. Raises RecipeError for an unknown phase or one whose upstream is missing.
+    """The steps of a recipe, in order, without optional phases (sft, ppo, evaluate) whose section is null: those are
+    nobody's upstream either. Raises RecipeError for an unknown phase or one whose upstream is missing.
     """
     steps: dict[str, Step] = {}
     off = switched_off(config)

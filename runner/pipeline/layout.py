@@ -7,6 +7,7 @@
       store/journal/...                every answered model call
       cache/                           images of the local backend, the grader's own Python
       runs/<recipe>-<key>/             one run: recipe.yaml (frozen), run.json (lineage), ledger.jsonl (spending)
+      runs/sweep-<recipe>-<key>/       compare.html: a sweep's variants side by side
       mlflow.db, mlartifacts/          the default tracking store
 """
 
