@@ -56,8 +56,8 @@ def _panel(axes: object, steps: Sequence[int], values: Sequence[float]) -> None:
     axes.plot(steps, values, "-" if len(steps) > 12 else "o-", markersize=3.5, **plain)  # type: ignore[attr-defined]
     if long:
         axes.plot(steps, running_mean(values, max(3, len(steps) // 12)), color=BLUE, linewidth=1.8)  # type: ignore[attr-defined]
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))  # type: ignore[attr-defined]
-    axes.yaxis.set_major_locator(MaxNLocator(4))  # type: ignore[attr-defined]
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))  # type: ignore[attr-defined]
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # type: ignore[attr-defined]
     bare(axes, grid="y")
     axes.spines["bottom"].set_visible(True)  # type: ignore[attr-defined]
 

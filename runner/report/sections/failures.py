@@ -33,6 +33,8 @@ _FIRST, _LAST = 3, 2
 """Turns of an example that are shown, from its beginning and its end."""
 _COMMAND, _OUTPUT, _TASK = 300, 240, 400
 """Characters shown."""
+_NO_OUTPUT = "(no output)"
+"""What the agent is told in place of nothing."""
 _LINES = 6
 """Of an output."""
 
@@ -159,7 +161,7 @@ def _turn(turn: Turn) -> Iterator[Line]:
         return
     yield Line(kind="command", text=shortened(clean(turn.command).strip(), _COMMAND))
     output = _beginning(clean(read_observation(turn.observation).output).strip())
-    if output:
+    if output and output != _NO_OUTPUT:
         yield Line(kind="output", text=output)
     if turn.timed_out or turn.exit_code:
         yield Line(kind="note", text="stopped at its time limit" if turn.timed_out else f"exit code {turn.exit_code}")
