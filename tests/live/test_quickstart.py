@@ -1,9 +1,12 @@
 """The quickstart, as a newcomer meets it."""
 
+import html
 import time
 
 import pytest
 from support.endless import Results, Workplace
+
+from runner.store.tasks import iter_tasks
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -16,10 +19,24 @@ def test_it_ends_with_tables_and_at_least_eight_tasks_and_a_second_time_does_not
     assert {"kept", "leak", "near_duplicate", "initial_test_failed"} == set(reasons)
     for word in ("attrition", "near_duplicate", "pass@4", "runner.cli show episode", "runner.cli ui"):
         assert word in printed
+    (page,) = (workplace.store / "analyze").glob("*/report.html")
+    assert f"what it means: {page}" in printed
+    assert_nothing_hidden(page.read_text(), results)
     began = time.monotonic()
     again = workplace.run("quickstart")
     assert time.monotonic() - began < 5
     assert again.count("already done") == 4
+
+
+def assert_nothing_hidden(page: str, results: Results) -> None:
+    """The report may be published: no line of a truth or of a test, unless the agent was told it."""
+    shown, tasks = html.unescape(page), list(iter_tasks(results.generate / "tasks"))
+    assert len(tasks) == 9
+    assert "Failed episodes, shortened" in page
+    for task in tasks:
+        hidden = f"{task.truth}\n{task.final_test}\n{task.initial_test}"
+        lines = {line.strip() for line in hidden.splitlines() if len(line.strip()) >= 14}
+        assert not [line for line in lines if line not in task.instruction and line in shown]
 
 
 @pytest.mark.quick
