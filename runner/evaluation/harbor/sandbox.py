@@ -41,9 +41,9 @@ class Environment(Protocol):
 class HarborSandbox:
     """The part of ``base.Sandbox`` that an agent uses. Used by one thread, which is not the event loop's."""
 
-    def __init__(self, environment: Environment, bridge: Bridge, *, output_bytes: int) -> None:
-        """Raises EngineError, Abandoned."""
-        self._environment, self._bridge = environment, bridge
+    def __init__(self, environment: Environment, bridge: Bridge, *, output_bytes: int, base: str = "/run") -> None:
+        """What the shell takes lies below ``base`` in the sandbox. Raises EngineError, Abandoned."""
+        self._environment, self._bridge, self._base = environment, bridge, base
         self._env = {name: value for name, value in AGENT_ENV.items() if name not in _IDENTITY}
         self._tunnel: Tunnel | None = None
         start, home = self._folders()
@@ -76,7 +76,7 @@ class HarborSandbox:
         return lines[0], lines[1]
 
     def _open(self, argv: Sequence[str], cwd: str | None) -> Tunnel:
-        self._tunnel = Tunnel(self._execute, argv)
+        self._tunnel = Tunnel(self._execute, argv, base=self._base)
         return self._tunnel
 
     def _helper(self, argv: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from runner.evaluation.harbor.request import HarborRun
 from runner.schema import Model, Price, Provider
 from runner.schema_evaluation import Harness, TerminalBench
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.harbor, pytest.mark.live]
 
 CHECK = """
 import json, sys

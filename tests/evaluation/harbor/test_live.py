@@ -9,13 +9,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from support.endless import Workplace
 from support.loopback import Loopback
 from support.real_harbor import DONE, TESTS, command, containers, harbor_python, job, scripts
+from support.rollouts import a_task
 
 from runner.agent.harness import PROMPTS, Harness
 from runner.agent.loop import Call
@@ -23,14 +24,15 @@ from runner.domain.episode import EndReason, Episode, Outcome
 from runner.domain.task import Task
 from runner.evaluation.harbor import HarborRun, Trial, run_harbor
 from runner.llm.factory import open_client
+from runner.phases.dataset.harbor import export_harbor
 from runner.prompts import PromptSet
 from runner.rollout.attempt import attempt
 from runner.sandbox.registry import open_backend
 from runner.schema import Agent, Budget, Sandbox
+from runner.share import share_dir
 from runner.store.episodes import read_episodes
-from runner.store.tasks import read_task
 
-pytestmark = [pytest.mark.docker, pytest.mark.live, pytest.mark.local, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.harbor, pytest.mark.docker, pytest.mark.live, pytest.mark.local, pytest.mark.timeout(280)]
 
 AGENT = Agent(command_seconds=4.0, max_turns=20)
 SHELL = [
@@ -46,9 +48,16 @@ SHELL = [
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Two:
+    folder: Path
+    tasks: dict[str, Task]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _support(docker_address: str) -> Iterator[None]:
     """Harbor finds the tests' environment, and the engine."""
+    harbor_python()
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "DOCKER_HOST")}
     os.environ |= {"PYTHONPATH": str(TESTS), "DOCKER_HOST": docker_address}
     yield
@@ -58,13 +67,12 @@ def _support(docker_address: str) -> Iterator[None]:
             os.environ[name] = value
 
 
-@pytest.fixture(scope="module")
-def tasks(tmp_path_factory: pytest.TempPathFactory, local_ok: str) -> Path:
+@pytest.fixture
+def quickstart(tmp_path: Path, local_ok: str) -> Path:
     """Every task that the quickstart exports, in one folder."""
-    harbor_python()
-    place = Workplace(tmp_path_factory.mktemp("quickstart"), ("sandbox=local", "tracking.enabled=false"))
+    place = Workplace(tmp_path / "quickstart", ("sandbox=local", "tracking.enabled=false"))
     place.run("quickstart", "phases=[generate,filter,dataset]")
-    folder = tmp_path_factory.mktemp("exported") / "tasks"
+    folder = tmp_path / "tasks"
     folder.mkdir()
     for task in sorted(place.store.glob("dataset/*/exports/harbor/*/*")):
         shutil.copytree(task, folder / task.name)
@@ -72,8 +80,13 @@ def tasks(tmp_path_factory: pytest.TempPathFactory, local_ok: str) -> Path:
     return folder
 
 
-def two(tasks: Path) -> dict[str, Task]:
-    return {path.name: read_task(path) for path in sorted(tasks.iterdir())[:2]}
+@pytest.fixture
+def two(tmp_path: Path) -> Two:
+    """Two tasks, exported."""
+    tasks = [replace(a_task(name), solution=f"wc -l < ~/{name}.txt > ~/{name}.out") for name in ("one", "two")]
+    base = (share_dir("sandboxes") / "base" / "Dockerfile").read_text(encoding="utf-8")
+    export_harbor(tasks, tmp_path / "tasks", base_dockerfile=base)
+    return Two(folder=tmp_path / "tasks", tasks={task.id: task for task in tasks})
 
 
 def in_training(task: Task, run: HarborRun, docker: Sandbox, cache: Path) -> Episode:
@@ -103,30 +116,29 @@ def bare(episode: Episode) -> Episode:
     return replace(episode, turns=turns, seconds=0.0, verdict="")
 
 
-def test_harbors_oracle_passes_every_exported_task_and_nop_none(tasks: Path, tmp_path: Path) -> None:
+def test_harbors_oracle_passes_every_exported_task_and_nop_none(quickstart: Path, tmp_path: Path) -> None:
     agents = {"agents": [{"name": "oracle"}, {"name": "nop"}]}
-    result = run_harbor(job(tasks, tmp_path, "http://127.0.0.1:1", concurrency=4, harbor=agents))
+    result = run_harbor(job(quickstart, tmp_path / "job", "http://127.0.0.1:1", concurrency=4, harbor=agents))
     found = Counter()
     for trial in result.trials:
-        agent = json.loads((tmp_path / trial.job).read_text())["agent_info"]["name"]
+        agent = json.loads((tmp_path / "job" / trial.job).read_text())["agent_info"]["name"]
         assert trial.error == ""
         found[agent, trial.reward] += 1
-    count = len(list(tasks.iterdir()))
+    count = len(list(quickstart.iterdir()))
     assert found == {("oracle", 1.0): count, ("nop", 0.0): count}
 
 
 def test_our_agent_gets_1_for_a_right_solution_and_0_for_a_wrong_one_with_trainings_transcripts(
-    tasks: Path, tmp_path: Path, docker_settings: Sandbox, session_cache: Path
+    two: Two, tmp_path: Path, docker_settings: Sandbox, session_cache: Path
 ) -> None:
-    chosen = two(tasks)
-    right, wrong = chosen
+    right, wrong = two.tasks
     replies = {
-        right: [*map(command, [*SHELL, chosen[right].solution]), DONE],
+        right: [*map(command, [*SHELL, two.tasks[right].solution]), DONE],
         wrong: ["no tag at all", command("echo nothing is done"), DONE],
     }
     ready = tmp_path / "job"
-    with Loopback(reply=scripts(replies, chosen)) as server:
-        run = replace(job(tasks, ready, server.url, tasks=list(chosen)), agent=AGENT)
+    with Loopback(reply=scripts(replies, two.tasks)) as server:
+        run = replace(job(two.folder, ready, server.url), agent=AGENT)
         result = run_harbor(run)
         assert {trial.task: (trial.reward, trial.turns) for trial in result.trials} == {
             right: (1.0, len(SHELL) + 2),
@@ -135,7 +147,7 @@ def test_our_agent_gets_1_for_a_right_solution_and_0_for_a_wrong_one_with_traini
         episodes = list(read_episodes(ready / "episodes.jsonl"))
         assert [one.end for one in episodes] == [EndReason.DONE] * 2
         for played in episodes:
-            same = in_training(chosen[played.task_id], run, docker_settings, session_cache)
+            same = in_training(two.tasks[played.task_id], run, docker_settings, session_cache)
             assert bare(played) == bare(same)
         raw = json.loads((ready / result.trials[0].job).read_text())["agent_result"]
         assert raw["n_output_tokens"] == sum(turn.output_tokens for turn in episodes[0].turns) > 0
@@ -144,39 +156,40 @@ def test_our_agent_gets_1_for_a_right_solution_and_0_for_a_wrong_one_with_traini
 KILLED = """
 import sys
 from pathlib import Path
+from support.rollouts import a_task
 from support.real_harbor import job
 from runner.evaluation.harbor import run_harbor
-run_harbor(job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], tasks=sys.argv[4:], concurrency=1))
+run_harbor(job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], concurrency=1))
 """
 
 
 def test_a_killed_run_leaves_no_container_and_goes_on_where_it_was(
-    tasks: Path, tmp_path: Path, docker_address: str
+    two: Two, tmp_path: Path, docker_address: str
 ) -> None:
-    chosen = two(tasks)
-    replies = {name: [command("sleep 25"), *[DONE] * 3] for name in chosen}
-    first = next(iter(chosen))
+    place = tmp_path / "job"
+    replies = {name: [command("sleep 25"), *[DONE] * 3] for name in two.tasks}
+    first = next(iter(two.tasks))
     replies[first] = [DONE]
-    with Loopback(reply=scripts(replies, chosen)) as server:
-        words = [sys.executable, "-c", KILLED, str(tasks), str(tmp_path), server.url, *chosen]
+    with Loopback(reply=scripts(replies, two.tasks)) as server:
+        words = [sys.executable, "-c", KILLED, str(two.folder), str(place), server.url]
         paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
         with subprocess.Popen(words, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True) as process:
             try:
                 until(lambda: len(server.calls) >= 2, 120)
-                assert containers(tmp_path, docker_address)
+                assert containers(place, docker_address)
             finally:
                 process.send_signal(signal.SIGKILL)
-        until(lambda: not containers(tmp_path, docker_address), 30)
+        until(lambda: not containers(place, docker_address), 30)
         time.sleep(1)
-        assert not containers(tmp_path, docker_address)
-        until(lambda: not still_at(tmp_path), 30)
-        done = list(tmp_path.glob(f"harbor/{first}__*/result.json"))
-        replies |= {name: [DONE] for name in chosen}
+        assert not containers(place, docker_address)
+        until(lambda: not still_at(place), 30)
+        done = list(place.glob(f"harbor/{first}__*/result.json"))
+        replies |= {name: [DONE] for name in two.tasks}
         seen: list[Sequence[Trial]] = []
-        result = run_harbor(job(tasks, tmp_path, server.url, tasks=list(chosen)), on_trials=seen.append)
+        result = run_harbor(job(two.folder, place, server.url), on_trials=seen.append)
     assert [len(trials) for trials in seen] == [1, 2]
     assert [trial.outcome for trial in result.trials] == [Outcome.FAIL] * 2
-    assert [tmp_path / trial.job for trial in result.trials if trial.task == first] == done, "it was run again"
+    assert [place / trial.job for trial in result.trials if trial.task == first] == done, "it was run again"
 
 
 def until(true: Callable[[], object], seconds: float) -> None:
