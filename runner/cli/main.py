@@ -17,6 +17,7 @@ first steps:
   endless run quickstart                    the whole pipeline on recorded replies: no key, no GPU, no Docker
   endless plan paper/qwen2.5-7b             what a run would do and cost, without running it
   endless run quickstart model=claude       the same recipe, live
+  endless compare RUN RUN                   what differs between runs, and whether it is significant
   endless run quickstart filter.n=2         any key of a recipe can be set; `endless keys` lists them
 
 exit codes: 0 done, 1 the experiment failed, 2 wrong input, 130 interrupted (143: SIGTERM, 129: SIGHUP)
