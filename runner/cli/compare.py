@@ -67,7 +67,7 @@ def print_comparison(screen: Console, found: RunComparison) -> None:
     _print(screen, "what differs in the recipe", settings_table(found))
     if found.scores:
         _print(screen, "scores, with 95 % intervals", scores_table(found))
-        _print(screen, "differences to the first run", differences_table(found))
+        _print(screen, "differences to the first run, in percentage points", differences_table(found))
         screen.print(f"[dim]{escape(method(found))}[/]")
     if found.metrics:
         _print(screen, "other figures that differ (not tested)", metrics_table(found))

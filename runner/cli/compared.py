@@ -77,10 +77,7 @@ def _score(name: str, runs: Sequence[Measure | None]) -> Score | None:
     if not there or (len(there) == len(runs) and _same(there)):
         return None
     first = runs[0]
-    against = [
-        compare(first.values, run.values, level=LEVEL) if first is not None and run is not None else None
-        for run in runs[1:]
-    ]
+    against = [None if first is None or run is None else _against(first, run) for run in runs[1:]]
     return Score(
         name=name,
         unit=there[0].unit,
@@ -88,6 +85,11 @@ def _score(name: str, runs: Sequence[Measure | None]) -> Score | None:
         against_first=against,
         p_values=_corrected(against),
     )
+
+
+def _against(first: Measure, run: Measure) -> Comparison | None:
+    """None where both have the same results, or nothing."""
+    return None if run.values == first.values else compare(first.values, run.values, level=LEVEL)
 
 
 def _same(runs: Sequence[Measure]) -> bool:

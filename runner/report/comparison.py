@@ -155,8 +155,8 @@ def _measured(run: Measured | None) -> str:
 def differences_table(found: RunComparison) -> Table:
     """A row per score and later run."""
     p = "p (Holm)" if found.corrected else "p"
-    columns = ("score", "runs", "percentage points", p, "significant", "compared")
-    return Table(caption="Differences", columns=columns, rows=list(_differences(found)), texts=2)
+    columns = ("score", "runs", "points", p, "differs", "compared")
+    return Table(caption="Differences, in percentage points", columns=columns, rows=list(_differences(found)), texts=2)
 
 
 def _differences(found: RunComparison) -> Iterator[list[str]]:
@@ -196,7 +196,7 @@ def method(found: RunComparison) -> str:
     )
     if found.corrected:
         text += " p-values are corrected for the number of runs (Holm), score by score; not for the number of scores."
-    return f"{text} Significant: p below {1 - found.level:.2g}."
+    return f"{text} Differs: p below {1 - found.level:.2g}."
 
 
 def shown_value(value: object) -> str:

@@ -109,6 +109,13 @@ def test_runs_with_other_draws_are_compared_as_samples(workshop):
     assert score.against_first[0].items == (12, 12)
 
 
+def test_what_two_of_three_runs_share_is_not_a_difference(workshop):
+    found = compare_runs([workshop.run(), workshop.run("filter.n=8"), workshop.run("seed=3")])
+    score = next(score for score in found.scores if score.name == "generate/keep_rate")
+    assert [comparison is None for comparison in score.against_first] == [True, False]
+    assert score.p_values[0] is None
+
+
 def test_three_runs_are_corrected_for_their_number(workshop):
     runs = [workshop.run(chance=0.2), workshop.run("filter.n=8", chance=0.6), workshop.run("filter.n=16", chance=0.9)]
     found = compare_runs(runs)
