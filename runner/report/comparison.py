@@ -155,7 +155,7 @@ def _measured(run: Measured | None) -> str:
 def differences_table(found: RunComparison) -> Table:
     """A row per score and later run."""
     p = "p (Holm)" if found.corrected else "p"
-    columns = ("score", "runs", "points", p, "differs", "compared")
+    columns = ("score", "runs", "points", p, "signif.", "compared")
     return Table(caption="Differences, in percentage points", columns=columns, rows=list(_differences(found)), texts=2)
 
 
@@ -196,7 +196,7 @@ def method(found: RunComparison) -> str:
     )
     if found.corrected:
         text += " p-values are corrected for the number of runs (Holm), score by score; not for the number of scores."
-    return f"{text} Differs: p below {1 - found.level:.2g}."
+    return f"{text} Significant: p below {1 - found.level:.2g}."
 
 
 def shown_value(value: object) -> str:
