@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runner.cli.runs import Run
 from runner.phases.evaluate.bench import bench_scores
-from runner.phases.evaluate.report import first_policy, last_policy, read_scores
+from runner.phases.evaluate.report import first_policy, last_policy, metric_name, read_scores
 from runner.phases.filter.report import TASKS
 from runner.phases.generate.reasons import Reason
 from runner.phases.generate.tasks import RECORDS
@@ -62,12 +62,13 @@ def _tasks(folder: Path) -> Iterator[tuple[str, Measure]]:
 
 
 def _evaluated(folder: Path) -> Iterator[tuple[str, Measure]]:
-    models = read_scores(folder)["models"]
+    scores = read_scores(folder)
+    models, prefix = scores["models"], f"eval/{scores['split']}"
     named = [
-        ("eval/dev/pass_at_1", last_policy(list(models))),
-        ("eval/dev/pass_at_1_before", first_policy(list(models))),
+        (f"{prefix}/pass_at_1", last_policy(list(models))),
+        (f"{prefix}/pass_at_1_before", first_policy(list(models))),
     ]
-    named += [(f"eval/dev/{name.replace('@', '-step-')}/pass_at_1", name) for name in models]
+    named += [(f"{prefix}/{metric_name(name)}/pass_at_1", name) for name in models]
     for metric, name in named:
         if name:
             yield metric, Measure(unit="tasks", values=models[name]["per_task"])

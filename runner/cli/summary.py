@@ -64,10 +64,11 @@ def _result(report: PhaseReport) -> str:
 def _scores(report: PhaseReport) -> str:
     """What the recipe's last policy scores, and what it began with; else everybody."""
     m, rows = report.metrics, report.tables["scores"]
-    if "eval/dev/pass_at_1" in m:
-        before = m.get("eval/dev/pass_at_1_before")
-        went = "" if before is None else f"{100 * before:.1f} % to "
-        return f"pass@1 {went}{100 * m['eval/dev/pass_at_1']:.1f} %"
+    for metric in ("eval/dev/pass_at_1", "eval/train/pass_at_1"):
+        if metric in m:
+            before = m.get(f"{metric}_before")
+            went = "" if before is None else f"{100 * before:.1f} % to "
+            return f"pass@1 {went}{100 * m[metric]:.1f} %"
     return "pass@1 " + ", ".join(f"{row['model']} {100 * row['pass_at_1']:.1f} %" for row in rows[:3]) if rows else ""
 
 

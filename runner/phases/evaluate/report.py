@@ -44,7 +44,7 @@ def read_scores(folder: Path) -> dict[str, Any]:
     """``dev/scores.json``, or scores of nobody."""
     path = folder / "dev" / SCORES
     if not path.exists():
-        return {"models": {}, "pairs": [], "best": ""}
+        return {"split": "dev", "models": {}, "pairs": [], "best": ""}
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
@@ -62,15 +62,15 @@ def first_policy(names: list[str]) -> str:
 
 
 def _metrics(scores: Scores) -> Iterator[tuple[str, float]]:
-    models = scores["models"]
+    models, prefix = scores["models"], f"eval/{scores['split']}"
     for name, row in models.items():
-        yield from _of_model(f"eval/dev/{_metric_name(name)}", row)
+        yield from _of_model(f"{prefix}/{metric_name(name)}", row)
     for suffix, name in (("", last_policy(list(models))), ("_before", first_policy(list(models)))):
         rate = models[name]["pass_at"].get("1") if name else None
         if rate is not None:
-            yield f"eval/dev/pass_at_1{suffix}", rate["value"]
-            yield f"eval/dev/pass_at_1{suffix}_low", rate["low"]
-            yield f"eval/dev/pass_at_1{suffix}_high", rate["high"]
+            yield f"{prefix}/pass_at_1{suffix}", rate["value"]
+            yield f"{prefix}/pass_at_1{suffix}_low", rate["low"]
+            yield f"{prefix}/pass_at_1{suffix}_high", rate["high"]
 
 
 def _of_model(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -83,7 +83,7 @@ def _of_model(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, float]
         yield f"{prefix}/{name}", float(row[name])
 
 
-def _metric_name(name: str) -> str:
+def metric_name(name: str) -> str:
     """MLflow refuses the sign in ``ppo@40``."""
     return name.replace("@", "-step-")
 
