@@ -1,7 +1,6 @@
 """How numbers and strangers' texts read in a report."""
 
 import re
-import unicodedata
 from decimal import Decimal
 
 _NEVER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -73,8 +72,3 @@ def duration(seconds: float) -> str:
 def words(name: str) -> str:
     """``context_full`` -> ``context full``."""
     return name.replace("_", " ")
-
-
-def width_of(text: str) -> int:
-    """Columns that a text takes: wide characters take two."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

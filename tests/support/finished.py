@@ -168,7 +168,10 @@ class Finished:
     def evaluate(self, chances: Mapping[str, float]) -> "Finished":
         """Dev scores of models by name; ``solver`` has no episodes of its own there."""
         folder, samples = self._folder("evaluate"), 8
-        labels = {task: {name: values[0] for name, values in LABELS.items()} for task in self.tasks}
+        labels = {
+            task: {name: values[place % len(values)] for name, values in LABELS.items()}
+            for place, task in enumerate(self.tasks)
+        }
         facts = {}
         for name, chance in chances.items():
             book = self._play(folder / "dev" / name / "episodes.jsonl", self.tasks, samples, chance)

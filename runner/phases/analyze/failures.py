@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from runner.analysis.failures import EpisodeFacts, FailureMode, facts_of, find_loops, summarise_facts
@@ -12,6 +11,8 @@ from runner.analysis.settings import AnalysisSettings
 from runner.domain.episode import Episode
 from runner.domain.task import Labels
 from runner.phases.analyze.sources import Source
+from runner.phases.base import Context
+from runner.phases.work import Stopped
 from runner.report.data import FailureSet
 from runner.store.episodes import read_episodes
 from runner.store.jsonl import write_rows
@@ -40,13 +41,15 @@ class Analysed:
 
 
 def analyse(
-    found: Sequence[Source], settings: AnalysisSettings, labels: Mapping[str, Labels], folder: Path
+    found: Sequence[Source], settings: AnalysisSettings, labels: Mapping[str, Labels], context: Context
 ) -> Analysed:
-    """Read every source, write ``failures.jsonl``. Raises StorageError."""
+    """Read every source, write ``failures.jsonl``. Raises StorageError, Stopped."""
     sets, failed, rows = [], list[Failed](), list[dict[str, Any]]()
     for source in found:
         facts: list[EpisodeFacts] = []
         for episode in read_episodes(source.path):
+            if context.stop.is_set():
+                raise Stopped("interrupted")
             one = facts_of(episode, settings)
             facts.append(one)
             if one.mode is not None:
@@ -55,7 +58,7 @@ def analyse(
         if facts:
             summary = summarise_facts(facts, settings, labels)
             sets.append(FailureSet(key=source.key, title=source.title, summary=summary))
-    write_rows(folder / FAILURES, rows)
+    write_rows(context.folder / FAILURES, rows)
     return Analysed(sets=sets, failed=failed)
 
 

@@ -43,7 +43,7 @@ class AnalyzePhase:
         level, seed = confidence(context.config)
         found = sources(context.upstream)
         context.watcher.begin(self.name, 0, 0)
-        analysed = analyse(found, SETTINGS, task_labels(context.upstream), context.folder)
+        analysed = analyse(found, SETTINGS, task_labels(context.upstream), context)
         taxonomy = taxonomy_of(context.config, context.upstream, level=level, seed=seed)
         last = last_key(found)
         write_json(context.folder / SUMMARY, _summary(found, analysed, last))

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from runner.phases.analyze.failures import FAILURES
 from runner.report.markdown import FIGURES
 from runner.schema import Config
 from runner.tracking.base import PhaseReport
@@ -36,11 +35,6 @@ def report(config: Config, folder: Path, fingerprint: str) -> PhaseReport:
 def report_page(folder: Path) -> Path:
     """The page of a finished phase."""
     return folder / f"{PAGE}.html"
-
-
-def failures_file(folder: Path) -> Path:
-    """A row per failed episode."""
-    return folder / FAILURES
 
 
 def _metrics(found: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

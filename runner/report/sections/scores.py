@@ -6,9 +6,10 @@ from typing import Any
 from runner.report.data import ReportData
 from runner.report.document import Block, Paragraph, Section, Table
 from runner.report.figures.scores import Dot, dots, pass_at_k
-from runner.report.text import NOTHING, change, p_value, percent, rate
+from runner.report.text import NOTHING, change, one_line, p_value, percent, rate
 
 _PAPER = {"before": "eval/dev/pass_at_1_before", "after": "eval/dev/pass_at_1"}
+_MOST_MODELS, _MOST_LABELS = 4, 12
 _SPLITS = {"dev": "held-out dev tasks", "train": "training tasks"}
 
 
@@ -39,6 +40,7 @@ def _blocks(data: ReportData, what: str) -> Iterator[Block]:
             text=f"Paired over the tasks that both have; bootstrap over tasks ({level:.0f} %), two-sided sign-flip "
             "permutation test. p-values are not corrected for the number of comparisons.",
         )
+    yield from _by_label(data, models)
     if data.scores["best"]:
         yield Paragraph(text=f"Best by pass@1 among the recipe's own policies: {data.scores['best']}.")
 
@@ -110,3 +112,38 @@ def _pairs(data: ReportData) -> Table:
     ]
     columns = ("models", "pass@1, percentage points", "p", "tasks")
     return Table(caption="Differences between models", columns=columns, rows=rows)
+
+
+def _by_label(data: ReportData, models: Mapping[str, Any]) -> Iterator[Block]:
+    """A table per dimension: the policies before and after training, where there is one, else everybody."""
+    shown = [name for name in (data.before, data.after) if name in models] or list(models)[:_MOST_MODELS]
+    dimensions = dict.fromkeys(dimension for name in shown for dimension in models[name]["labels"])
+    for dimension in dimensions:
+        found = {name: models[name]["labels"].get(dimension, {}) for name in shown}
+        values = _most_tasks(found)
+        rows = [
+            [one_line(value), _tasks(found, value), *(_label(row, value) for row in found.values())] for value in values
+        ]
+        columns = (dimension, "tasks", *shown)
+        yield Table(caption=f"Share of attempts that pass, by {dimension} [{_level(data)}]", columns=columns, rows=rows)
+    if dimensions:
+        text = "Wilson's interval, which takes attempts for independent."
+        yield Paragraph(small=True, text=f"{text} At most {_MOST_LABELS} values, those with most tasks.")
+
+
+def _level(data: ReportData) -> str:
+    return f"{100 * data.scores['confidence']:.0f} % interval"
+
+
+def _most_tasks(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    tasks = {value: row["tasks"] for rows in found.values() for value, row in rows.items()}
+    return sorted(tasks, key=lambda value: (-tasks[value], value))[:_MOST_LABELS]
+
+
+def _tasks(found: Mapping[str, Mapping[str, Any]], value: str) -> str:
+    return str(max(rows[value]["tasks"] for rows in found.values() if value in rows))
+
+
+def _label(rows: Mapping[str, Any], value: str) -> str:
+    row = rows.get(value)
+    return NOTHING if row is None or not row["episodes"] else rate(row["value"], row["low"], row["high"])

@@ -11,6 +11,7 @@ from runner.analysis.failures import FailureMode
 from runner.compose import compose
 from runner.domain.plain import plain
 from runner.phases.analyze.phase import AnalyzePhase
+from runner.phases.work import Stopped
 from runner.store.jsonl import read_lines, write_rows
 
 
@@ -90,6 +91,12 @@ def test_scores_have_intervals_and_the_change_has_a_p_value(folder):
     assert re.search(r"\| sft → ppo \| \+\d+\.\d .* \| (\\< )?0\.\d+ \|", text), "across the checkpoint between them"
 
 
+def test_scores_are_told_by_label(folder):
+    text = (folder / "report.md").read_text()
+    assert "by complexity" in text
+    assert re.search(r"\| 2-3 commands \| 5 \| \d+\.\d % \\\[.*\| \d+\.\d % \\\[", text)
+
+
 def test_the_reports_files_go_to_the_tracker(folder, report):
     names = {path.name for path in report.artifacts}
     assert names == {"report.html", "report.md", "figures", "summary.json", "taxonomy.json"}
@@ -137,6 +144,13 @@ def test_a_run_whose_draws_all_failed_has_a_report(config, tmp_path):
     made = Finished(tmp_path, config, draws=3).generate().filter().dataset()
     analysed(made, tmp_path / "out")
     assert headings(tmp_path / "out") == ["In short", "What was run", "Tasks", "Taxonomy"]
+
+
+def test_it_ends_when_it_is_told_to(config, tmp_path):
+    context = Finished(tmp_path, config).generate().filter().context(tmp_path / "out")
+    context.stop.set()
+    with pytest.raises(Stopped):
+        AnalyzePhase().run(context)
 
 
 def test_it_reads_nothing_that_changes_no_result():
