@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import runner
 from runner.domain.errors import RecipeError
+from runner.evaluation.harbor import outcomes
 from runner.evaluation.harbor.request import HarborRun
 from runner.llm.pricing import price_of
 from runner.schema import Model, Provider
@@ -31,7 +32,7 @@ _ROOT = Path(runner.__file__).parent.parent
 def job_config(run: HarborRun) -> dict[str, Any]:
     """Harbor's ``JobConfig`` as plain values. Raises RecipeError for what Harbor cannot do."""
     bench = run.bench
-    config = {
+    config: dict[str, Any] = {
         "job_name": JOB,
         "jobs_dir": str(run.folder.absolute()),
         "n_attempts": bench.attempts,
@@ -41,6 +42,8 @@ def job_config(run: HarborRun) -> dict[str, Any]:
         "agents": [_ours(run) if run.ours else _theirs(run)],
         "datasets": [_dataset(run)],
     }
+    if run.ours:
+        config["override_error_policy"] = {name: dict(policy) for name, policy in outcomes.POLICY.items()}
     return _merged(config, bench.harbor)
 
 

@@ -41,6 +41,7 @@ INFRA: Mapping[str, str] = {
     "RuntimeError": "the environment failed, or something that Harbor has no name for",
     "EngineError": _ENVIRONMENT,
     "EngineGone": _ENVIRONMENT,
+    "StorageError": "a disk is full or read-only",
     "UnavailableDatasetTasksError": "the registry failed",
     "EmptyDatasetError": "the registry failed",
     "AgentSetupTimeoutError": _SETUP,
@@ -88,6 +89,16 @@ INFRA: Mapping[str, str] = {
     "CancelledError": "the job was stopped",
 }
 """After these there is no score. ``RuntimeError`` is what Harbor's Docker environment raises for all its trouble."""
+
+USERS = ("MissingRequirement", "RecipeError")
+"""What our agent raises for a mistake of the user's: every trial of the job will meet it."""
+_TRIED_AGAIN = ("EngineError", "EngineGone", "ProviderError", "StorageError")
+
+POLICY: Mapping[str, Mapping[str, bool]] = {
+    name: {"should_retry": name in _TRIED_AGAIN, "should_grade": False, "has_valid_reward": False}
+    for name in (*_TRIED_AGAIN, *USERS, "ReplayMiss")
+}
+"""What Harbor is told of our agent's exceptions, which its own table does not know (``override_error_policy``)."""
 
 UNKNOWN = "not in the table of Harbor's exceptions, so it does not count"
 

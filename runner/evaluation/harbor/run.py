@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,6 +11,7 @@ from runner.domain.episode import Outcome
 from runner.domain.errors import EngineError, Incomplete, RecipeError
 from runner.domain.plain import plain
 from runner.evaluation.harbor.job import JOB, LOG, process_environment
+from runner.evaluation.harbor.outcomes import USERS
 from runner.evaluation.harbor.program import engine_of, require_harbor, started
 from runner.evaluation.harbor.request import HarborRun
 from runner.evaluation.harbor.results import Trial, commits, read_episodes, read_object, read_trials
@@ -43,12 +44,14 @@ class HarborResult:
 def run_harbor(
     run: HarborRun, *, stop: Event | None = None, on_trials: Callable[[Sequence[Trial]], None] | None = None
 ) -> HarborResult:
-    """Run what is missing of a job; ``on_trials`` gets all finished trials whenever there are new ones.
+    """Run what is missing of a job; ``on_trials`` gets all finished trials whenever there are new ones (their ``job``
+    tells them apart: attempts are numbered anew while some are still running).
 
-    Raises MissingRequirement (no Python with Harbor, no engine, no key), RecipeError (the job cannot be asked for, or
-    a half-done one is another), EngineError (Harbor itself failed), Incomplete (``stop`` was set, or trials are
-    missing) and StorageError.
+    Raises MissingRequirement (no Python with Harbor, no engine, no key), RecipeError (the job cannot be asked for, a
+    half-done one is another, or the provider refuses our settings), EngineError (Harbor itself failed), Incomplete
+    (``stop`` was set, or trials are missing) and StorageError.
     """
+    run = replace(run, folder=run.folder.absolute())
     _check_model(run)
     env = process_environment(run)
     python, engine = require_harbor(run.bench.python, env), engine_of(run.bench.environment)
@@ -61,8 +64,8 @@ def run_harbor(
             if stop is None:
                 Event().wait(_LOOK_SECONDS)
             _check_commit(run, job)
-            told = _tell(job, told, on_trials)
-    _tell(job, told, on_trials)
+            told = _look(job, told, on_trials)
+    _look(job, told, on_trials)
     if process.returncode != 0:
         raise EngineError(f"Harbor ended with exit code {process.returncode}; {_last_words(run)}")
     return _collect(run, job)
@@ -90,13 +93,22 @@ def _check_commit(run: HarborRun, job: Path) -> None:
         )
 
 
-def _tell(job: Path, told: int, on_trials: Callable[[Sequence[Trial]], None] | None) -> int:
-    if on_trials is None or not job.is_dir():
-        return told
+def _look(job: Path, known: int, on_trials: Callable[[Sequence[Trial]], None] | None) -> int:
+    """Hand out the finished trials when there are more than ``known``. Raises RecipeError for what all will share."""
     finished = len(list(job.glob("*/result.json")))
-    if finished != told:
-        on_trials(read_trials(job))
+    if finished != known:
+        trials = read_trials(job)
+        if on_trials is not None:
+            on_trials(trials)
+        _check_settings(trials)
     return finished
+
+
+def _check_settings(trials: Sequence[Trial]) -> None:
+    """A key that the provider refuses, say: every other trial would end the same way."""
+    for trial in trials:
+        if trial.error.startswith(USERS):
+            raise RecipeError(f"the agent cannot work: {trial.error}")
 
 
 def _collect(run: HarborRun, job: Path) -> HarborResult:

@@ -32,6 +32,9 @@ def terminus(**keys: Any) -> HarborRun:
 
 def test_a_benchmark_is_a_dataset_of_the_registry_with_its_version() -> None:
     made = config(run(bench=TerminalBench(attempts=7, concurrency=3, tasks=["a*"]), retries=2))
+    policy = made.pop("override_error_policy")
+    assert policy["EngineError"] == {"should_retry": True, "should_grade": False, "has_valid_reward": False}
+    assert policy["MissingRequirement"]["should_retry"] is False
     assert made == {
         "job_name": "harbor",
         "jobs_dir": "/somewhere",
