@@ -46,8 +46,8 @@ class Harness:
     agent: str = "endless"
     """``endless`` (this package's, the same as in training) or a name Harbor knows (``terminus-2``)."""
     kwargs: dict[str, Any] = field(default_factory=dict)
-    """What Harbor hands to the agent's constructor. For ``endless``: keys of the section ``agent`` that are to differ from
-    training (``episode_seconds: 1800``, say)."""
+    """What Harbor hands to the agent's constructor. For ``endless``: keys of the section ``agent`` that are to differ
+    from training (``episode_seconds: 1800``, say)."""
 
 
 @dataclass(frozen=True)
