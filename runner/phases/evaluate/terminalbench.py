@@ -75,12 +75,12 @@ def _run(context: Context, bench: TerminalBench, harness: Harness, served: Model
 
 def _teller(context: Context, label: str) -> Callable[[Sequence[Trial]], None]:
     """Tells the console and the tracker of trials that were not there before."""
-    told: set[tuple[str, int]] = set()
+    told: set[str] = set()
 
     def tell(trials: Sequence[Trial]) -> None:
         for trial in trials:
-            if (trial.task, trial.attempt) not in told:
-                told.add((trial.task, trial.attempt))
+            if trial.job not in told:  # attempts are numbered anew while some still run
+                told.add(trial.job)
                 context.watcher.advance("evaluate", trial.outcome, f"{label} {trial.outcome.value}")
 
     return tell
