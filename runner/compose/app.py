@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.compose.argv import Request, parse
-from runner.compose.hydra_main import is_own_override, run_main
+from runner.compose.hydra_main import group_names, is_own_override, run_main
 from runner.compose.locate import Recipe, find_recipe
 from runner.compose.resolve import container, resolve
 from runner.compose.secrets import refuse_secret_words
@@ -137,18 +137,26 @@ def _guarded(recipe: Recipe, request: Request, task: Callable[[Any], None]) -> N
 
 
 def _known_keys(recipe: Recipe, request: Request) -> list[str]:
-    """The recipe's keys without any override: the user's dimensions and models are valid names too."""
-    from runner.compose.errors import is_foreign
-
+    """The recipe's keys with no override but the options that were chosen, where those exist: the user's dimensions and
+    models are valid names too."""
     if not request.overrides:
         return []
+    chosen = tuple(text for text in request.overrides if text.partition("=")[0] in group_names())
+    composed = _composed(recipe, request, chosen) or _composed(recipe, request, ())
+    return [key for config in composed for key in _flat(container(config, resolve=False), "")]
+
+
+def _composed(recipe: Recipe, request: Request, overrides: tuple[str, ...]) -> list[Any]:
+    """The config with these overrides; nothing where they do not compose."""
+    from runner.compose.errors import is_foreign
+
     composed: list[Any] = []
     try:
-        run_main(recipe, Request(recipe=request.recipe, overrides=("hydra.mode=RUN",)), composed.append)
+        run_main(recipe, Request(recipe=request.recipe, overrides=("hydra.mode=RUN", *overrides)), composed.append)
     except Exception as error:
         if not is_foreign(error):
             raise
-    return [key for config in composed for key in _flat(container(config, resolve=False), "")]
+    return composed
 
 
 def _flat(values: Mapping[Any, Any], prefix: str) -> list[str]:
