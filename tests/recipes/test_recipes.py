@@ -23,9 +23,14 @@ def test_every_shipped_recipe_loads(name):
 
 
 def test_the_shipped_recipes_are_these():
-    assert {"quickstart", "ablation/taxonomy", "paper/llama-3.2-3b", "paper/qwen2.5-7b", "paper/qwen3-8b-sft"} <= set(
-        recipe_names()
-    )
+    assert {
+        "quickstart",
+        "tiny",
+        "ablation/taxonomy",
+        "paper/llama-3.2-3b",
+        "paper/qwen2.5-7b",
+        "paper/qwen3-8b-sft",
+    } <= set(recipe_names())
 
 
 GROUPS = sorted(path.name for path in share_dir("configs").iterdir() if path.is_dir())
@@ -82,9 +87,9 @@ def test_the_quickstart_needs_no_key_no_network_and_no_engine():
     assert {model.provider.name for model in (config.models.generator, config.models.solver)} == {"replay"}
 
 
-@pytest.mark.parametrize("index", range(12))
-def test_the_quickstarts_draws_are_the_ones_its_recordings_were_made_for(index):
-    config = compose("quickstart")
-    text = (share_dir("recipes") / f"recordings/quickstart/{index:06d}.yaml").read_text()
+@pytest.mark.parametrize(("name", "index"), [("quickstart", i) for i in range(12)] + [("tiny", i) for i in range(10)])
+def test_the_draws_are_the_ones_that_the_recordings_were_made_for(name, index):
+    config = compose(name)
+    text = (share_dir("recipes") / f"recordings/{name}/{index:06d}.yaml").read_text()
     recorded = dict(re.findall(r"^# (category|complexity|scenario): (.+)$", text, re.MULTILINE))
     assert draw(config.taxonomy, config.seed, index) == recorded
