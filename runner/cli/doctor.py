@@ -1,7 +1,7 @@
 """``endless doctor``: what works on this machine, what is missing, and how to get it."""
 
 import argparse
-import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from runner.cli.console import console
+from runner.domain.errors import MissingRequirement
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 TOOLS = ("bash", "git", "tar", "python3", "curl", "jq", "sqlite3")
@@ -93,12 +94,41 @@ def _gpus() -> Finding:
 
 
 def _extras() -> Iterator[Finding]:
+    """What training and benchmarks need, in the Pythons that the environment names, or in this one."""
     from runner.training.compile.parser import CPU_REMEDY, GPU_REMEDY
 
-    for module in ("vllm", "openrlhf"):
-        there = importlib.util.find_spec(module) is not None
-        remedy = "" if there else f"{GPU_REMEDY}; without a GPU: {CPU_REMEDY}"
-        yield Finding(module, there or None, "installed" if there else "not in this Python", remedy)
+    python = os.environ.get("ENDLESS_TRAINER") or sys.executable
+    versions, remedy = _versions(python), f"{GPU_REMEDY}; without a GPU: {CPU_REMEDY}, or export it as ENDLESS_TRAINER"
+    for name in ("openrlhf", "vllm"):
+        there = name in versions
+        detail = f"{versions[name]}, in {python}" if there else f"not in {python}"
+        yield Finding(name, there or None, detail, "" if there else remedy)
     compiler = shutil.which("g++")
     remedy = "" if compiler else "training on a CPU compiles one file: install g++"
     yield Finding("g++", True if compiler else None, compiler or "none", remedy)
+    yield _harbor()
+
+
+def _versions(python: str) -> dict[str, str]:
+    """Of the trainer in this Python; nothing where it does not start."""
+    from runner.training.environment import python_path
+    from runner.training.errors import TrainerError
+    from runner.training.launch import run_program
+
+    try:
+        said = run_program(python, "runner.training.versions", env={"PYTHONPATH": python_path("")})
+    except (TrainerError, OSError):
+        return {}
+    found: dict[str, str] = json.loads(said.splitlines()[-1])
+    return found
+
+
+def _harbor() -> Finding:
+    from runner.evaluation.harbor.program import require_harbor
+
+    try:
+        python = require_harbor(os.environ.get("ENDLESS_HARBOR"), os.environ)
+    except MissingRequirement as error:
+        why, _, remedy = str(error).partition("; ")
+        return Finding("harbor", None, why, f"for TerminalBench: {remedy}, or export it as ENDLESS_HARBOR")
+    return Finding("harbor", True, f"in {python}")
