@@ -22,7 +22,7 @@ from runner.store.jsonl import read_lines
 
 pytestmark = [pytest.mark.live, pytest.mark.trainer, pytest.mark.timeout(1500)]
 
-STEPS, TASKS, SAMPLES = 4, 10, 2
+STEPS, TASKS, SAMPLES = 3, 10, 2
 FINISHED = 2
 """Steps whose checkpoints are whole before the kill."""
 WORDS = (
@@ -51,6 +51,7 @@ def test_a_killed_training_goes_on_where_it_was_and_its_policy_is_served_and_sco
     _check_episodes(place)
     _check_tracking(place)
     _check_scores(place)
+    _check_report(place)
     assert files_of(place) == []
     assert "already done" in place.run("tiny", *WORDS)
 
@@ -152,3 +153,9 @@ def _check_scores(place: Workplace) -> None:
         ("sft", "ppo"),
         ("base", "ppo"),
     ]
+
+
+def _check_report(place: Workplace) -> None:
+    page = (next((place.store / "analyze").iterdir()) / "report.html").read_text()
+    for word in ("Scores on the training tasks", ">base<", ">sft<", ">ppo<", "Failure modes"):
+        assert word in page, word
