@@ -121,7 +121,8 @@ def _settings(config: Config) -> Iterator[tuple[str, str]]:
         ppo = config.ppo
         yield "PPO", f"{ppo.epochs} epochs, {ppo.prompts_per_step} prompts x {ppo.samples_per_prompt} samples a step"
     if config.eval is not None and config.eval.dev is not None:
-        yield "evaluation", f"{config.eval.dev.samples} attempts per {config.eval.dev.split.name} task"
+        times, split = config.eval.dev.samples, config.eval.dev.split.name
+        yield "evaluation", f"{times} attempt{'s' if times != 1 else ''} per {split} task"
 
 
 def _policy(name: str) -> str:
@@ -133,7 +134,9 @@ def _bench_name(config: Config) -> str:
     bench = config.eval.terminalbench if config.eval is not None else None
     if bench is None:
         return ""
-    return Path(bench.path).name if bench.path else f"{bench.dataset} {bench.version or ''}".strip()
+    return (
+        f"Harbor tasks in {Path(bench.path).name}" if bench.path else f"{bench.dataset} {bench.version or ''}".strip()
+    )
 
 
 def _tracking(context: Context) -> str:
