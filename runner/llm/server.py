@@ -32,6 +32,8 @@ _SHOWN_CHARS = 120
 _CPU_BUILD = "No package metadata was found for vllm"
 _CPU_HINT = "the CPU build has no working `vllm serve`, see configs/llm/vllm.yaml for what to start instead; "
 _MAX_STARTS = 3
+_LONGEST_FOLDER = 70
+"""Characters: a socket's path has 107 at most, and its name 36."""
 
 
 class VllmServer:
@@ -99,8 +101,7 @@ class VllmServer:
         self._port = _free_port()
         command = [program, *vllm.command[1:], self._model.name, "--host", _HOST, "--port", str(self._port), *vllm.args]
         key = {"VLLM_API_KEY": self._api_key} if self._api_key else {}
-        scratch = self._scratch.enter_context(store.scratch("vllm"))  # for its sockets, which a killed one leaves
-        env = {**os.environ, "TMPDIR": str(scratch), **vllm.env, **key}
+        env = {**os.environ, **self._place_for_sockets(), **vllm.env, **key}
         _log.info("%s: starting %s (log: %s)", key_of(self._role), " ".join(command), self._log_path)
         try:
             self._log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,6 +117,11 @@ class VllmServer:
                 env=env,
                 start_new_session=True,
             )
+
+    def _place_for_sockets(self) -> dict[str, str]:
+        """A temporary folder of its own: a killed vLLM leaves its sockets. None where their names get too long."""
+        folder = str(self._scratch.enter_context(store.scratch("vllm")))
+        return {"TMPDIR": folder} if len(folder) <= _LONGEST_FOLDER else {}
 
     def _await(self) -> None:
         assert self._process is not None

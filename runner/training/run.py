@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from runner.domain.errors import MissingRequirement
 from runner.schema import Config
 from runner.schema_training import Device
 from runner.store.jsonl import write_json
@@ -25,6 +26,7 @@ from runner.training.patches.figures import VARIABLE
 
 LOG, FIGURES, COMMAND = "trainer.log", "figures.jsonl", "command.json"
 _LOOK_SECONDS = 0.5
+_LONGEST = 44
 _CPU_START = ("-m", "runner.training.cpu.start")
 
 
@@ -65,6 +67,7 @@ def _hand_out(job: Job, points: list[Point]) -> None:
 @contextmanager
 def _started(job: Job) -> Iterator[Trainer]:
     with scratch("ray") as temporary, extensions(job.cache) as compiled:
+        _require_short(temporary)
         extra = {VARIABLE: str(job.folder / FIGURES), **job.env}
         env = trainer_environment(job.config, job.command, extra=extra, compiled=compiled, scratch=temporary)
         signs = [job.folder / FIGURES]
@@ -77,6 +80,15 @@ def _started(job: Job) -> Iterator[Trainer]:
                 shared = {name: env[name] for name in (*job.command.env, *extra, *ours()) if name in env}
                 words = stack.enter_context(submitted(address, words, shared))
             yield stack.enter_context(started(words, env, folder=job.folder, log=log, signs=signs, silence=silence))
+
+
+def _require_short(temporary: Path) -> None:
+    """A socket's path has 107 characters at most, and Ray's add 63 to the folder's. Raises MissingRequirement."""
+    if len(str(temporary)) > _LONGEST:
+        raise MissingRequirement(
+            f"the temporary folder {temporary} is too long a name for Ray's sockets ({len(str(temporary))} characters, "
+            f"at most {_LONGEST}): export TMPDIR=/tmp, or another short one"
+        )
 
 
 def command_words(config: Config, command: Command) -> list[str]:

@@ -3,6 +3,7 @@ with, served and scored."""
 
 import json
 import signal
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -32,10 +33,10 @@ WORDS = (
 
 
 @pytest.fixture
-def place(tmp_path: Path, local_words: tuple[str, ...]) -> Workplace:
-    temporary = tmp_path / "t"
-    temporary.mkdir()
-    return Workplace(tmp_path / "w", local_words, {"TMPDIR": str(temporary), "ENDLESS_TRAINER": trainer_python()})
+def place(tmp_path: Path, local_words: tuple[str, ...]) -> Iterator[Workplace]:
+    """With a temporary folder of its own, whose name is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as temporary:
+        yield Workplace(tmp_path / "w", local_words, {"TMPDIR": temporary, "ENDLESS_TRAINER": trainer_python()})
 
 
 def test_a_killed_training_goes_on_where_it_was_and_its_policy_is_served_and_scored(place: Workplace) -> None:
@@ -58,16 +59,15 @@ def test_a_killed_training_goes_on_where_it_was_and_its_policy_is_served_and_sco
 
 def _steps_before_a_kill(place: Workplace) -> dict[int, float]:
     """Train until some checkpoints are whole, kill -9 the runner, and return each step's reward."""
-    process = place.start("run", "tiny", *place.sandbox, *WORDS)
-    try:
+    with place.start("run", "tiny", *place.sandbox, *WORDS) as process:
         deadline = time.monotonic() + 900
-        while _latest(place) < FINISHED:
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < deadline, "no checkpoint"
+        while _latest(place) < FINISHED and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.2)
-    finally:
+        alive = process.poll() is None
         process.send_signal(signal.SIGKILL)
-        process.communicate()
+        printed = process.communicate()[0]
+    assert alive, printed
+    assert _latest(place) >= FINISHED, "no checkpoint in time"
     return _rewards(next((place.store / "ppo").glob("*.partial")))
 
 
