@@ -26,7 +26,7 @@ from runner.training.patches.figures import VARIABLE
 
 LOG, FIGURES, COMMAND = "trainer.log", "figures.jsonl", "command.json"
 _LOOK_SECONDS = 0.5
-_LONGEST = 44
+_LONGEST = 40
 _CPU_START = ("-m", "runner.training.cpu.start")
 
 
@@ -83,7 +83,7 @@ def _started(job: Job) -> Iterator[Trainer]:
 
 
 def _require_short(temporary: Path) -> None:
-    """A socket's path has 107 characters at most, and Ray's add 63 to the folder's. Raises MissingRequirement."""
+    """A socket's path has 107 characters at most, and Ray's add up to 67 to the folder's. Raises MissingRequirement."""
     if len(str(temporary)) > _LONGEST:
         raise MissingRequirement(
             f"the temporary folder {temporary} is too long a name for Ray's sockets ({len(str(temporary))} characters, "

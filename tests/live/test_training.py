@@ -2,8 +2,9 @@
 with, served and scored."""
 
 import json
+import os
+import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -35,8 +36,10 @@ WORDS = (
 @pytest.fixture
 def place(tmp_path: Path, local_words: tuple[str, ...]) -> Iterator[Workplace]:
     """With a temporary folder of its own, whose name is short enough for sockets."""
-    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as temporary:
-        yield Workplace(tmp_path / "w", local_words, {"TMPDIR": temporary, "ENDLESS_TRAINER": trainer_python()})
+    temporary = Path(f"/tmp/{os.getpid() % 100_000}")
+    temporary.mkdir()
+    yield Workplace(tmp_path / "w", local_words, {"TMPDIR": str(temporary), "ENDLESS_TRAINER": trainer_python()})
+    shutil.rmtree(temporary)
 
 
 def test_a_killed_training_goes_on_where_it_was_and_its_policy_is_served_and_scored(place: Workplace) -> None:
