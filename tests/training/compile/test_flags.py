@@ -75,7 +75,7 @@ def test_the_users_flags_come_last_and_win(recipe, facts, table):
     command = own(recipe, facts, table, "+training.flags={actor.adam.lr: 0.001, ds.zpg: 8}")
     assert command.argv[-4:] == ("--actor.adam.lr", "0.001", "--ds.zpg", "8")
     assert command.argv.count("--actor.adam.lr") == 1
-    assert "training.flags replaces --actor.adam.lr 0.0003 (from ppo.actor.lr)" in command.notes
+    assert "training.flags replaces --actor.adam.lr 0.0002 (from ppo.actor.lr)" in command.notes
 
 
 def test_a_flag_set_on_the_command_line_comes_nested_and_means_the_same(recipe, facts, table):
