@@ -42,6 +42,8 @@ def run_training(
     command = compile_it(config, replace(facts, resume=done is not None))
     context.watcher.begin(phase, command.steps, done or 0)
     seen = read_points(context.folder / FIGURES, phase)
+    for step, figures in seen:  # a killed run may not have told all that it knew; the tracker has no step twice
+        context.watcher.figures(phase, step, figures)
     every = config.ppo.export_every if phase == "ppo" and config.ppo is not None else None
 
     def on_points(points: Sequence[Point]) -> None:

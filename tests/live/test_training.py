@@ -21,6 +21,7 @@ from support.real_trainer import trainer_python
 from support.stores import Store
 
 from runner.store.jsonl import read_lines
+from runner.tracking.mlflow.quiet import quiet_mlflow
 
 pytestmark = [pytest.mark.live, pytest.mark.trainer, pytest.mark.timeout(1500)]
 
@@ -140,13 +141,15 @@ def _check_episodes(place: Workplace) -> None:
 
 
 def _check_tracking(place: Workplace) -> None:
-    store = Store(f"sqlite:///{place.folder / 'outputs' / 'mlflow.db'}", "tiny")
-    children = store.children(store.parents()[0])
-    for phase in ("sft", "ppo"):
+    with quiet_mlflow(10.0):
+        store = Store(f"sqlite:///{place.folder / 'outputs' / 'mlflow.db'}", "tiny")
+        children = store.children(store.parents()[0])
+        curve = store.client.get_metric_history(children["ppo"].info.run_id, "ppo/reward")
+        models = store.client.search_registered_models()
+    for phase in ("sft", "ppo", "evaluate", "analyze"):
         assert children[phase].info.status == "FINISHED"
-    curve = store.client.get_metric_history(children["ppo"].info.run_id, "ppo/reward")
     assert sorted(point.step for point in curve) == list(range(1, STEPS + 1)), "each step once"
-    assert "endless-tiny-ppo" in {model.name for model in store.client.search_registered_models()}
+    assert "endless-tiny-ppo" in {model.name for model in models}
 
 
 def _check_scores(place: Workplace) -> None:

@@ -207,17 +207,19 @@ class Publisher:
             client.log_inputs(parent_id, datasets=inputs)
 
     def _log_metrics(self, report: PhaseReport, child: PhaseMemory) -> None:
-        """One batch for the child, one for the parent."""
+        """One batch for the child, one for the parent. The child has what its curves end with already."""
         from mlflow.entities import Param, RunTag
 
         client, now = self.runs.client, _now()
+        drawn = {name for _, figures in report.curves for name in figures}
+        own = {name: value for name, value in report.metrics.items() if name not in drawn}
         child.step = max(child.step + 1, child.curve)
         tags = self._clean_tags(_own_names(report.tags))
         tags[TABLES_TAG] = tables_tag([f"{name}.json" for name in report.tables])
         params = [Param("phase", report.phase), Param("fingerprint", report.fingerprint)]
         client.log_batch(
             child.run_id,
-            metrics=metric_list(report.metrics, child.step, now),
+            metrics=metric_list(own, child.step, now),
             params=params,
             tags=[RunTag(k, v) for k, v in tags.items()],
         )
