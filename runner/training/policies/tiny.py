@@ -1,6 +1,6 @@
 """A small random Llama, its tokenizer made from the recipe's own text: ``python -m ...tiny FOLDER SEED CONTEXT TEXT``.
 
-About two million parameters: after a short SFT on recorded episodes it speaks the agent's protocol, and PPO teaches it
+About one million parameters: after a short SFT on recorded episodes it speaks the agent's protocol, and PPO teaches it
 the rest, on two CPU cores. TEXT is a .jsonl file whose ``messages`` or ``input`` hold chat messages.
 """
 
