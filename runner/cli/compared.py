@@ -13,7 +13,7 @@ from runner.cli.runs import Run
 from runner.compose.typed import to_config
 from runner.report.comparison import Compared, Measured, Metric, RunComparison, Score, comparison_document
 from runner.report.files import write_document
-from runner.tracking.mlflow.secrets import Secrets
+from runner.tracking.secrets import Secrets
 
 LEVEL = 0.95
 _LONGEST_LABEL = 24

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from runner.cli.runs import Run
 from runner.phases.evaluate.bench import bench_scores
-from runner.phases.evaluate.report import first_policy, last_policy, metric_name, read_scores
+from runner.phases.evaluate.names import first_policy, last_policy, metric_name
+from runner.phases.evaluate.report import read_scores
 from runner.phases.filter.report import TASKS
 from runner.phases.generate.reasons import Reason
 from runner.phases.generate.tasks import RECORDS

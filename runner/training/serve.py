@@ -1,6 +1,7 @@
 """A trained policy as a model that can be asked: vLLM's server, from the trainer's own environment."""
 
 import sys
+from typing import Any
 
 from runner.schema import Config, Model, Provider, Vllm
 from runner.schema_training import Device
@@ -21,9 +22,8 @@ def policy_model(config: Config, path: str) -> Model:
     return Model(
         provider=Provider.vllm,
         name=path,
-        temperature=_temperature(config),
+        **sampling(config),
         concurrency=config.executor.workers,
-        extra_body={"top_p": config.ppo.top_p} if config.ppo is not None and config.ppo.top_p != 1.0 else {},
         vllm=Vllm(
             command=[python, *_SERVER],
             args=[*_arguments(config), *(dev.vllm_args if dev else [])],
@@ -31,6 +31,12 @@ def policy_model(config: Config, path: str) -> Model:
             start_seconds=dev.start_seconds if dev else Vllm().start_seconds,
         ),
     )
+
+
+def sampling(config: Config) -> dict[str, Any]:
+    """How a policy's tokens are drawn: as in training, unless the recipe says otherwise."""
+    top_p = config.ppo.top_p if config.ppo is not None else 1.0
+    return {"temperature": _temperature(config), "extra_body": {"top_p": top_p} if top_p != 1.0 else {}}
 
 
 def _temperature(config: Config) -> float:

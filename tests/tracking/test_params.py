@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.tracking.mlflow.params import NAME_LIMIT, VALUE_LIMIT, clip, flatten
-from runner.tracking.mlflow.secrets import Secrets
+from runner.tracking.secrets import Secrets
 
 
 class _Mode(Enum):

@@ -11,7 +11,8 @@ from runner.phases.analyze.examples import choose
 from runner.phases.analyze.failures import Analysed
 from runner.phases.base import Context
 from runner.phases.evaluate.bench import bench_scores
-from runner.phases.evaluate.report import first_policy, last_policy, read_scores
+from runner.phases.evaluate.names import first_policy, last_policy
+from runner.phases.evaluate.report import read_scores
 from runner.phases.evaluate.scores import compare
 from runner.phases.evaluate.terminalbench import BENCH
 from runner.phases.filter.report import TASKS

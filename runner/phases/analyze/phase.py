@@ -15,7 +15,7 @@ from runner.report.files import write_document
 from runner.report.sections import document_of
 from runner.schema import Config
 from runner.store.jsonl import write_json
-from runner.tracking.mlflow.secrets import Secrets
+from runner.tracking.secrets import Secrets
 
 SETTINGS = AnalysisSettings()
 

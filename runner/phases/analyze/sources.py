@@ -8,6 +8,7 @@ from pathlib import Path
 from runner.domain.task import Labels
 from runner.phases.evaluate.bench import OURS
 from runner.phases.evaluate.dev import MODELS, SOLVER, episodes_file
+from runner.phases.evaluate.names import last_policy, metric_name
 from runner.phases.evaluate.terminalbench import BENCH
 from runner.phases.filter.report import EPISODES
 from runner.phases.generate.tasks import RECORDS
@@ -26,8 +27,8 @@ class Source:
 
     @property
     def metric(self) -> str:
-        """The key as part of a metric's name; MLflow refuses some signs."""
-        return self.key.replace("@", "-step-")
+        """The key as part of a metric's name."""
+        return metric_name(self.key)
 
 
 def sources(upstream: Mapping[str, Path]) -> list[Source]:
@@ -37,8 +38,7 @@ def sources(upstream: Mapping[str, Path]) -> list[Source]:
 
 def last_key(found: list[Source]) -> str:
     """What the recipe ends with: the last of its own policies; empty where it has none."""
-    keys = {source.key for source in found}
-    return next((name for name in ("ppo", "sft", "base") if name in keys), "")
+    return last_policy([source.key for source in found])
 
 
 def task_labels(upstream: Mapping[str, Path]) -> dict[str, Labels]:

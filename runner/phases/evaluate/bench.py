@@ -8,6 +8,7 @@ from typing import Any
 
 from runner.analysis.statistics import bootstrap_tasks
 from runner.domain.episode import Outcome
+from runner.phases.evaluate.names import metric_name
 from runner.phases.evaluate.terminalbench import BENCH, TRIALS
 from runner.report.data import BenchScore
 from runner.store.jsonl import read_lines
@@ -48,7 +49,7 @@ def bench_metrics(scores: list[BenchScore], before: str, after: str) -> Iterator
 
 def metric_prefix(harness: str, model: str) -> str:
     """``eval/terminalbench/ppo`` with our own agent, ``eval/terminalbench/terminus-2/ppo`` with another."""
-    name = model.replace("@", "-step-")
+    name = metric_name(model)
     return f"eval/{BENCH}/{name}" if harness == OURS else f"eval/{BENCH}/{harness}/{name}"
 
 

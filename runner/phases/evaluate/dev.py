@@ -29,17 +29,15 @@ def evaluate_dev(context: Context, dev: Dev) -> None:
     """Play what is missing, model by model, then write the scores. Raises what ``Player`` raises."""
     ids = read_split(context.upstream["dataset"])[dev.split.name]
     people = candidates(context)
-    rows = [_row(person) for person in people] + ([_SOLVER_ROW] if dev.solver and "filter" in context.upstream else [])
+    rows = [_row(person) for person in people]
     _announce(context, people, ids, dev)
     facts = {person.name: _play(context, person, ids, dev) for person in people}
-    if rows[-1:] == [_SOLVER_ROW]:
+    if dev.solver and "filter" in context.upstream:
+        rows.append({"name": SOLVER, "kind": Kind.SOLVER.value, "model": "", "step": None})
         facts[SOLVER] = _solver(context.upstream["filter"], set(ids))
     labels = {task.id: task.labels for task in split_tasks(context.upstream["dataset"], ids)}
     write_json(context.folder / MODELS, rows)
     write_json(context.folder / "dev" / SCORES, _scores(context, facts, labels, people, dev))
-
-
-_SOLVER_ROW = {"name": SOLVER, "kind": Kind.SOLVER.value, "model": "", "step": None}
 
 
 def _row(person: Candidate) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from runner.phases.policy import policy_identity
 from runner.prompts import PromptSet
 from runner.schema import Config
 from runner.schema_evaluation import Dev, Evaluation, TerminalBench
+from runner.training.serve import sampling
 
 
 class EvaluatePhase:
@@ -69,9 +70,8 @@ def _dev_identity(config: Config, dev: Dev | None) -> Any:
     if dev is None:
         return None
     named = {name: model_identity(model) for name, model in dev.models.items()}
-    sampling = {"top_p": config.ppo.top_p, "temperature": config.ppo.temperature} if config.ppo is not None else None
     kept = {name: value for name, value in plain(dev).items() if name != "start_seconds"}
-    return {**kept, "models": named, "sampling": sampling}
+    return {**kept, "models": named, "sampling": sampling(config)}
 
 
 def _bench_identity(bench: TerminalBench | None) -> Any:

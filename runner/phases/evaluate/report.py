@@ -7,6 +7,7 @@ from typing import Any
 
 from runner.phases.evaluate.bench import bench_metrics, bench_scores
 from runner.phases.evaluate.dev import MODELS, SCORES, episodes_file
+from runner.phases.evaluate.names import first_policy, last_policy, metric_name
 from runner.phases.filter.report import sample_episodes
 from runner.schema import Config
 from runner.tracking.base import PhaseReport
@@ -49,18 +50,6 @@ def read_scores(folder: Path) -> dict[str, Any]:
     return found
 
 
-def last_policy(names: list[str]) -> str:
-    """What the recipe ends with: ppo, else sft, else base; empty where it has no policy."""
-    return next((name for name in ("ppo", "sft", "base") if name in names), "")
-
-
-def first_policy(names: list[str]) -> str:
-    """What its last training began with (the paper's "before"); empty where nothing was trained."""
-    last = last_policy(names)
-    earlier = {"ppo": ("sft", "base"), "sft": ("base",)}.get(last, ())
-    return next((name for name in earlier if name in names), "")
-
-
 def _metrics(scores: Scores) -> Iterator[tuple[str, float]]:
     models, prefix = scores["models"], f"eval/{scores['split']}"
     for name, row in models.items():
@@ -81,11 +70,6 @@ def _of_model(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, float]
         yield f"{prefix}/pass_at_1_high", row["pass_at"]["1"]["high"]
     for name in ("tasks", "episodes", "infra", "infra_rate", "time_limit_rate", "mean_turns", "mean_seconds"):
         yield f"{prefix}/{name}", float(row[name])
-
-
-def metric_name(name: str) -> str:
-    """MLflow refuses the sign in ``ppo@40``."""
-    return name.replace("@", "-step-")
 
 
 def _row(name: str, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from runner.tracking.mlflow.memory import Memory, PhaseMemory
 from runner.tracking.mlflow.models import register
 from runner.tracking.mlflow.params import clip, flatten
 from runner.tracking.mlflow.runs import Runs
-from runner.tracking.mlflow.secrets import Secrets
 from runner.tracking.mlflow.summary import describe
 from runner.tracking.mlflow.tables import TABLES_TAG, dataset_input, metric_list, table_json, tables_tag
+from runner.tracking.secrets import Secrets
 
 _BATCH = 1000
 """Metrics that MLflow takes at once."""

@@ -4,7 +4,7 @@ import errno
 import re
 from collections.abc import Iterator
 
-from runner.tracking.mlflow.secrets import Secrets
+from runner.tracking.secrets import Secrets
 
 _LONGEST = 200
 _WORDS = (

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.domain.episode import Episode, Outcome, Turn
-from runner.tracking.mlflow.secrets import Secrets
+from runner.tracking.secrets import Secrets
 
 _PREVIEW = 300
 _NAME = 60

@@ -11,8 +11,8 @@ from runner.tracking.mlflow.memory import Memory
 from runner.tracking.mlflow.publisher import Publisher, Settings
 from runner.tracking.mlflow.quiet import quiet_mlflow
 from runner.tracking.mlflow.reasons import reason
-from runner.tracking.mlflow.secrets import Secrets
 from runner.tracking.mlflow.writer import Job, Writer
+from runner.tracking.secrets import Secrets
 
 _STATUS = {"done": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 _PROGRESS_SECONDS = 3.0

@@ -1,8 +1,9 @@
 """Keeps secrets out of what is tracked.
 
 A recipe only names the environment variables that hold keys, but keys leak in other ways: into an error message, a
-server's command line, a URL. So every text that leaves for MLflow passes here: values of environment variables that
-look secret are masked wherever they occur, and so are credentials in URLs and values of secret-looking settings.
+server's command line, a URL. So every text that leaves for MLflow or for a report passes here: values of environment
+variables that look secret are masked wherever they occur, and so are credentials in URLs and values of secret-looking
+settings.
 """
 
 import os
