@@ -24,7 +24,8 @@ def words(server: Loopback, *names: str) -> list[str]:
 
 def newest(place: Workplace) -> Path:
     """The last evaluation's folder."""
-    return max((place.store / "evaluate").iterdir(), key=lambda path: path.stat().st_mtime)
+    folders = [path for path in (place.store / "evaluate").iterdir() if path.is_dir()]
+    return max(folders, key=lambda path: path.stat().st_mtime)
 
 
 def scores(place: Workplace) -> dict[str, Any]:

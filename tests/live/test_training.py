@@ -117,8 +117,14 @@ def _killing_one_server() -> Iterator[list[str]]:
         thread.join()
 
 
+def _finished(place: Workplace, phase: str) -> Path:
+    """The phase's only folder."""
+    (found,) = (path for path in (place.store / phase).iterdir() if path.is_dir())
+    return found
+
+
 def _check_steps(place: Workplace, first: dict[int, float]) -> None:
-    folder = next((place.store / "ppo").iterdir())
+    folder = _finished(place, "ppo")
     rewards = _rewards(folder)
     assert sorted(rewards) == list(range(1, STEPS + 1))
     assert all(0.0 <= reward <= 1.0 for reward in rewards.values())
@@ -132,7 +138,7 @@ def _check_steps(place: Workplace, first: dict[int, float]) -> None:
 
 
 def _check_episodes(place: Workplace) -> None:
-    folder = next((place.store / "ppo").iterdir())
+    folder = _finished(place, "ppo")
     rows = [row for path in folder.glob("episodes/*.jsonl") for row in read_lines(path)]
     assert len(rows) >= STEPS * TASKS * SAMPLES
     assert set(Counter(row["outcome"] for row in rows)) <= {"pass", "fail"}
@@ -153,7 +159,7 @@ def _check_tracking(place: Workplace) -> None:
 
 
 def _check_scores(place: Workplace) -> None:
-    folder = next((place.store / "evaluate").iterdir())
+    folder = _finished(place, "evaluate")
     scores: dict[str, Any] = json.loads((folder / "dev" / "scores.json").read_text())
     assert set(scores["models"]) == {"base", "sft", "ppo", "solver"}
     for row in scores["models"].values():
@@ -168,6 +174,6 @@ def _check_scores(place: Workplace) -> None:
 
 
 def _check_report(place: Workplace) -> None:
-    page = (next((place.store / "analyze").iterdir()) / "report.html").read_text()
+    page = (_finished(place, "analyze") / "report.html").read_text()
     for word in ("Scores on the training tasks", ">base<", ">sft<", ">ppo<", "Failure modes"):
         assert word in page, word
