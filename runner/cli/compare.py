@@ -8,9 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from runner.cli.compared import compare_runs, write_comparison
 from runner.cli.console import console
-from runner.cli.runs import Run, all_runs, find_run
 from runner.domain.errors import UserError
 from runner.report.comparison import (
     RunComparison,
@@ -21,6 +19,8 @@ from runner.report.comparison import (
     settings_table,
 )
 from runner.report.document import Table
+from runner.results.comparison import compare_runs, write_comparison
+from runner.results.runs import Run, all_runs, find_run
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from runner.agent.harness import PROMPTS, opening
 from runner.cli.console import console
-from runner.cli.runs import Run, find_run
 from runner.domain.errors import UserError
 from runner.domain.task import Task
 from runner.llm.base import Message
 from runner.phases.dataset.export import Options, export
 from runner.prompts import PromptSet
+from runner.results.runs import Run, find_run
 from runner.schema import Agent
 from runner.share import share_dir
 from runner.store.tasks import iter_tasks, read_task

@@ -11,10 +11,10 @@ from rich.table import Table
 
 from runner.cli.console import console
 from runner.cli.episode import show_episode, visible
-from runner.cli.runs import Run, all_runs, find_episode, find_run, find_task_folder
 from runner.cli.summary import attrition_table, phases_table, print_tasks, report_pages, why_empty
 from runner.domain.errors import UserError
 from runner.domain.task import Task
+from runner.results.runs import Run, all_runs, find_episode, find_run, find_task_folder
 from runner.store.tasks import read_task
 
 

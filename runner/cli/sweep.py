@@ -45,8 +45,8 @@ def sweep_folder(variants: Sequence[Variant]) -> Path:
 
 
 def _compare(variants: Sequence[Variant], folder: Path) -> None:
-    from runner.cli.compared import compare_runs, write_comparison
-    from runner.cli.runs import Run
+    from runner.results.comparison import compare_runs, write_comparison
+    from runner.results.runs import Run
 
     unique = {variant.folder.path: variant for variant in variants}.values()
     runs = [Run(variant.folder, Outputs(variant.outputs.absolute()), variant.folder.read_state()) for variant in unique]

@@ -17,9 +17,9 @@ from harbor.agents.base import BaseAgent
 from harbor.environments.base import BaseEnvironment
 from harbor.models.agent.context import AgentContext
 
-from runner.evaluation.harbor.bridge import Bridge
 from runner.evaluation.harbor.played import Played, play_episode
 from runner.evaluation.harbor.settings import read_settings
+from runner.rollout.bridge import Bridge
 
 EPISODE = "endless-episode.json"
 """In a trial's ``agent`` folder: the episode, which nobody has graded yet."""

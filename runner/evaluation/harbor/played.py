@@ -9,12 +9,12 @@ from runner.agent.harness import PROMPTS, Harness
 from runner.agent.loop import Call, play
 from runner.domain.episode import EndReason, Episode, Outcome, Turn
 from runner.domain.plain import plain
-from runner.evaluation.harbor.bridge import Bridge
 from runner.evaluation.harbor.sandbox import Environment, HarborSandbox
 from runner.evaluation.harbor.settings import AgentSettings
 from runner.llm.base import Client, Completion, Request
 from runner.llm.factory import open_client
 from runner.prompts import PromptSet
+from runner.rollout.bridge import Bridge
 from runner.schema import Budget
 from runner.store.jsonl import write_json
 
@@ -72,7 +72,7 @@ def play_episode(played: Played, environment: Environment, bridge: Bridge) -> No
         played.end = play(played.harness, played.client, sandbox, call).end
         sandbox.quiesce()
     except Exception:
-        if not bridge.stopped:  # else that it fails now is no news
+        if not bridge.stopped.is_set():  # else that it fails now is no news
             played.end = EndReason.INFRA
         raise
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from runner.domain.errors import EngineError
-from runner.evaluation.harbor.bridge import Bridge
 from runner.evaluation.harbor.tunnel import Tunnel
+from runner.rollout.bridge import Bridge
 from runner.sandbox.base import ExecResult, Role
 from runner.sandbox.shell import AGENT_ENV, Shell
 

@@ -1,26 +1,19 @@
 """The trainer's engine as a ``Client``: the agent's loop asks with messages, the engine is asked with token ids.
 
-The engine lives on an event loop, an episode in a thread of its own, because sandboxes block. ``Bridge`` is the way
-from one to the other, and the way to end an episode that nobody waits for any more.
+The engine lives on an event loop, an episode in a thread of its own, because sandboxes block: see ``rollout/bridge``.
 """
 
-import asyncio
-import concurrent.futures
-import threading
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from runner.domain.errors import EndlessError, ProviderError
+from runner.domain.errors import ProviderError
 from runner.llm.base import Completion, Finish, Request, Usage
+from runner.rollout.bridge import Bridge
 from runner.training.executor.chat import Chat
 from runner.training.executor.tokens import Trajectory
 
-T = TypeVar("T")
-
-_LOOK_SECONDS = 5.0
-"""How often a waiting episode looks whether the event loop still runs."""
 _FINISH = {"stop": Finish.STOP, "length": Finish.LENGTH}
 
 
@@ -29,53 +22,6 @@ class Engine(Protocol):
 
     async def generate(self, prompt_token_ids: Sequence[int], sampling_params: Any) -> Any:
         """A vLLM ``RequestOutput``: ``outputs[0]`` has ``token_ids``, ``text``, ``finish_reason``, ``logprobs``."""
-
-
-class Abandoned(EndlessError):
-    """The trainer no longer waits for this episode."""
-
-
-class Bridge:
-    """Lets an episode's thread wait for the event loop, until it is stopped."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._lock = threading.Lock()
-        self._pending: concurrent.futures.Future[Any] | None = None
-        self.stopped = threading.Event()
-
-    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result, from another thread. Raises Abandoned once stopped, and whatever the work raises."""
-        with self._lock:
-            if self.stopped.is_set() or self._loop.is_closed():
-                work.close()
-                raise Abandoned("the trainer no longer waits")
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
-            self._pending = future
-        try:
-            return self._result(future)
-        except concurrent.futures.CancelledError as error:
-            if self.stopped.is_set():
-                raise Abandoned("the trainer no longer waits") from error
-            raise ProviderError("the engine cancelled a generation") from error
-
-    def _result(self, future: "concurrent.futures.Future[T]") -> T:
-        """Wait, but not for a loop that has ended with its process: threads are waited for at exit."""
-        while True:
-            try:
-                return future.result(_LOOK_SECONDS)
-            except TimeoutError:
-                if future.done():  # the work's own
-                    raise
-                if not self._loop.is_running():
-                    raise Abandoned("the engine's event loop has ended") from None
-
-    def stop(self) -> None:
-        """End the wait in hand and every later one. From any thread."""
-        with self._lock:
-            self.stopped.set()
-            if self._pending is not None:
-                self._pending.cancel()
 
 
 class EngineClient:
@@ -90,7 +36,7 @@ class EngineClient:
         """Whether the last reply was cut at its token limit."""
 
     def complete(self, request: Request) -> Completion:
-        """Answer, within the reply's cap and what is left of the context. Raises ProviderError, Abandoned."""
+        """Answer, within the reply's cap and what is left of the context. Raises InfraError, Abandoned."""
         observation = self._observation(request)
         room = self.trajectory.room(observation)
         if room < 1:  # as a vLLM server answers in the filter: see llm/openai.py

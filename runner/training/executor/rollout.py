@@ -14,10 +14,11 @@ from runner.domain.errors import EndlessError, EngineGone, RecipeError
 from runner.domain.task import Task
 from runner.prompts import PromptSet
 from runner.rollout.attempt import Attempted, attempt
+from runner.rollout.bridge import Abandoned, Bridge
 from runner.sandbox.base import Backend
 from runner.sandbox.outage import Outages
 from runner.training.executor.chat import Chat
-from runner.training.executor.engine import Abandoned, Bridge, Engine, EngineClient
+from runner.training.executor.engine import Engine, EngineClient
 from runner.training.executor.logs import logs_of, masked_logs
 from runner.training.executor.response import Response, graded, masked
 from runner.training.executor.settings import Recipe
@@ -143,7 +144,7 @@ class Rollout:
         if back:
             stopped.wait(self.recipe.executor.backoff_seconds * 2**trial * random.uniform(0.5, 1.5))
         if stopped.is_set():
-            raise Abandoned("the trainer no longer waits")
+            raise Abandoned
         return back
 
 

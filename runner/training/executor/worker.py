@@ -18,13 +18,14 @@ from runner.domain.plain import plain
 from runner.domain.task import Task
 from runner.llm.base import Message
 from runner.prompts import PromptSet
+from runner.rollout.bridge import Bridge
 from runner.sandbox.base import Backend
 from runner.sandbox.outage import Outages
 from runner.sandbox.registry import open_backend
 from runner.store.jsonl import append
 from runner.store.tasks import read_task
 from runner.training.executor.chat import Chat, Tokenizer
-from runner.training.executor.engine import Bridge, Engine
+from runner.training.executor.engine import Engine
 from runner.training.executor.response import Response
 from runner.training.executor.rollout import Played, Request, Rollout
 from runner.training.executor.settings import ExecutorSettings
@@ -60,7 +61,7 @@ class Worker:
 
         When it is cancelled, its sandbox is closed as soon as what runs in it returns.
         """
-        bridge = Bridge(asyncio.get_running_loop())
+        bridge = Bridge()
         request = Request(
             prompt=prompt, label=label, params=params, max_length=max_length, engine=engine, bridge=bridge
         )

@@ -13,10 +13,10 @@ from support.loopback import Loopback
 
 from runner.domain.episode import EndReason, Outcome
 from runner.domain.errors import EngineError, ProviderError
-from runner.evaluation.harbor.bridge import Bridge
 from runner.evaluation.harbor.played import Played, play_episode
 from runner.evaluation.harbor.sandbox import HarborSandbox
 from runner.evaluation.harbor.settings import AgentSettings
+from runner.rollout.bridge import Bridge
 from runner.schema import Agent, Model, Price, Provider
 from runner.store.episodes import episode_of
 

@@ -18,11 +18,11 @@ from runner.domain.plain import plain
 from runner.domain.task import Environment, Task
 from runner.prompts import PromptSet
 from runner.rollout.attempt import attempt
+from runner.rollout.bridge import Bridge
 from runner.sandbox.outage import Outages
 from runner.schema import Agent, Executor, Sandbox
 from runner.schema_training import Ppo
 from runner.training.executor.chat import Chat
-from runner.training.executor.engine import Bridge
 from runner.training.executor.rollout import Request, Rollout
 from runner.training.executor.settings import Recipe
 
@@ -49,7 +49,7 @@ def the_rollouts(words, agent, script, *, logprobs=0):
     prompt = words.apply_chat_template(conversation, add_generation_prompt=True)
 
     async def play():
-        bridge = Bridge(asyncio.get_running_loop())
+        bridge = Bridge()
         request = Request(
             prompt=prompt,
             label=TASK.id,

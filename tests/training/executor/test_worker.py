@@ -224,7 +224,7 @@ def test_a_cancelled_rollout_that_still_waits_for_a_place_never_starts(tmp_path)
 
 
 def test_an_event_loop_that_ends_takes_its_episodes_with_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("runner.training.executor.engine._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("runner.rollout.bridge._LOOK_SECONDS", 0.05)
     engine = Hanging(WORDS, [])
 
     async def left(made):

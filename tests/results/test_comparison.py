@@ -9,14 +9,14 @@ from rich.console import Console
 from support.finished import Finished
 
 from runner.cli.compare import print_comparison, resolve
-from runner.cli.compared import compare_runs, write_comparison
 from runner.cli.main import main
-from runner.cli.runs import Run
 from runner.compose import variants
 from runner.compose.freeze import frozen_text
 from runner.domain.errors import UserError
 from runner.pipeline.compile import compile_recipe
 from runner.pipeline.layout import Outputs
+from runner.results.comparison import compare_runs, write_comparison
+from runner.results.runs import Run
 
 PHASES = "phases=[generate,filter]"
 

@@ -7,12 +7,12 @@ from string import ascii_uppercase
 
 from runner.analysis.comparison import Comparison, compare, holm
 from runner.analysis.statistics import bootstrap_tasks
-from runner.cli.differences import frozen, settings_that_differ
-from runner.cli.measures import Measure, measures, metrics
-from runner.cli.runs import Run
 from runner.compose.typed import to_config
 from runner.report.comparison import Compared, Measured, Metric, RunComparison, Score, comparison_document
 from runner.report.files import write_document
+from runner.results.differences import frozen, settings_that_differ
+from runner.results.measures import Measure, measures, metrics
+from runner.results.runs import Run
 from runner.tracking.secrets import Secrets
 
 LEVEL = 0.95

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from runner.evaluation.harbor.bridge import Abandoned, Bridge
+from runner.domain.errors import InfraError
+from runner.rollout.bridge import Abandoned, Bridge
 
 SETTING: contextvars.ContextVar[str] = contextvars.ContextVar("SETTING", default="none")
 
@@ -62,6 +63,19 @@ def test_a_stopped_bridge_ends_the_wait_in_hand_and_refuses_the_next() -> None:
 
     assert asyncio.run(main()) < 5
     assert ended == [True]
+
+
+def test_work_that_others_cancel_is_infrastructure_trouble() -> None:
+    async def main() -> None:
+        bridge = Bridge()
+        waiting = asyncio.create_task(asyncio.to_thread(lambda: bridge.wait_for(forever([]))))
+        await asyncio.sleep(0.1)
+        for task in asyncio.all_tasks() - {waiting, asyncio.current_task()}:
+            task.cancel()
+        await waiting
+
+    with pytest.raises(InfraError, match="was cancelled"):
+        asyncio.run(main())
 
 
 def _abandoned(bridge: Bridge, work: Coroutine[Any, Any, Any]) -> None:

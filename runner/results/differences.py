@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from runner.cli.runs import Run
 from runner.compose.typed import to_config
 from runner.domain.errors import EndlessError, StorageError
 from runner.phases.registry import CONTENT
 from runner.pipeline.compile import compile_recipe
 from runner.report.comparison import Setting, shown_value
+from runner.results.runs import Run
 
 Path = tuple[str, ...]
 Plain = dict[str, Any]

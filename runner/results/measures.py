@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.cli.runs import Run
 from runner.phases.evaluate.bench import bench_scores
 from runner.phases.evaluate.names import first_policy, last_policy, metric_name
 from runner.phases.evaluate.report import read_scores
@@ -13,6 +12,7 @@ from runner.phases.generate.reasons import Reason
 from runner.phases.generate.tasks import RECORDS
 from runner.pipeline.compile import compile_recipe
 from runner.pipeline.run import read_report
+from runner.results.runs import Run
 from runner.schema import Config
 from runner.store.jsonl import read_lines
 
