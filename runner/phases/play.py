@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from runner.agent.harness import PROMPTS
 from runner.domain.episode import Episode, Outcome
@@ -30,20 +31,28 @@ class Job:
 
 @dataclass
 class Book:
-    """The facts of every episode so far: a few numbers each."""
+    """A file of episodes, and the facts of every one so far: a few numbers each."""
 
+    path: Path
     facts: dict[str, dict[int, EpisodeFacts]] = field(default_factory=lambda: defaultdict(dict))
     lost: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "Book":
         """What an earlier attempt wrote down."""
-        book = cls()
+        book = cls(path)
         for row in read_lines(path):
-            book.add(facts_of(row))
+            book._add(row)
         return book
 
-    def add(self, facts: EpisodeFacts) -> None:
+    def write(self, episode: Episode) -> None:
+        """Raises StorageError."""
+        row = plain(episode)
+        append(self.path, row)
+        self._add(row)
+
+    def _add(self, row: dict[str, Any]) -> None:
+        facts = facts_of(row)
         self.facts[facts.task_id][facts.sample] = facts
 
     def has(self, task_id: str, sample: int) -> bool:
@@ -59,18 +68,10 @@ class Book:
 class Player:
     """Plays jobs and keeps the book. An episode is on disk before the next one of its job starts."""
 
-    def __init__(
-        self,
-        context: Context,
-        client: Client,
-        *,
-        phase: str,
-        episodes: Path,
-        role: str = "solve",
-    ) -> None:
-        """``episodes`` is the file they are added to; ``role`` the first part of their journal slots."""
-        self.book = Book.read(episodes)
-        self._context, self._phase, self._episodes = context, phase, episodes
+    def __init__(self, context: Context, client: Client, book: Book, *, phase: str, role: str = "solve") -> None:
+        """``role`` is the first part of the episodes' journal slots."""
+        self.book = book
+        self._context, self._phase = context, phase
         self._attempt = Attempt(
             config=context.config,
             client=client,
@@ -104,9 +105,7 @@ class Player:
             self._record(self._attempt.episode(task, sample))
 
     def _record(self, episode: Episode) -> None:
-        row = plain(episode)
-        append(self._episodes, row)
-        self.book.add(facts_of(row))
+        self.book.write(episode)
         label = "pass" if episode.outcome is Outcome.PASS else f"{episode.outcome}:{episode.end}"
         self._context.watcher.advance(self._phase, episode.outcome, label)
 

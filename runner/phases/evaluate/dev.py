@@ -30,8 +30,10 @@ def evaluate_dev(context: Context, dev: Dev) -> None:
     ids = read_split(context.upstream["dataset"])[dev.split.name]
     people = candidates(context)
     rows = [_row(person) for person in people]
-    _announce(context, people, ids, dev)
-    facts = {person.name: _play(context, person, ids, dev) for person in people}
+    books = {person.name: Book.read(episodes_file(context.folder, person.name)) for person in people}
+    wanted = len(people) * len(ids) * dev.samples
+    context.watcher.begin("evaluate", wanted, sum(map(len, books.values())))
+    facts = {person.name: _play(context, person, books[person.name], ids, dev) for person in people}
     if dev.solver and "filter" in context.upstream:
         rows.append({"name": SOLVER, "kind": Kind.SOLVER.value, "model": "", "step": None})
         facts[SOLVER] = _solver(context.upstream["filter"], set(ids))
@@ -49,22 +51,14 @@ def _jobs(context: Context, ids: Sequence[str], dev: Dev) -> list[Job]:
     return [Job(tasks / task, range(s, s + 1)) for task in ids for s in range(dev.samples)]
 
 
-def _announce(context: Context, people: Sequence[Candidate], ids: Sequence[str], dev: Dev) -> None:
-    done = sum(len(Book.read(episodes_file(context.folder, person.name))) for person in people)
-    context.watcher.begin("evaluate", len(people) * len(ids) * dev.samples, done)
-
-
-def _play(context: Context, person: Candidate, ids: Sequence[str], dev: Dev) -> list[EpisodeFacts]:
+def _play(context: Context, person: Candidate, book: Book, ids: Sequence[str], dev: Dev) -> list[EpisodeFacts]:
     """A model's attempts at all tasks. Its server is up only while something is missing."""
-    path = episodes_file(context.folder, person.name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    book = Book.read(path)
+    book.path.parent.mkdir(parents=True, exist_ok=True)
     if any(not book.has(job.folder.name, job.samples[0]) for job in _jobs(context, ids, dev)):
         with context.resources.borrow(person.model, person.role, free=person.is_policy) as client:
-            player = Player(context, client, phase="evaluate", episodes=path, role=f"eval-{person.name}")
+            player = Player(context, client, book, phase="evaluate", role=f"eval-{person.name}")
             player.play(_jobs(context, ids, dev))
             player.check_losses(len(ids) * dev.samples)
-            book = player.book
     return [facts for samples in book.facts.values() for facts in samples.values()]
 
 

@@ -60,8 +60,9 @@ class FilterPhase:
 
     def _run_episodes(self, context: Context, tasks: list[Path]) -> Book:
         settings, client = context.config.filter, context.resources.client("solver")
-        player = Player(context, client, phase=self.name, episodes=context.folder / EPISODES)
-        book, n, first = player.book, settings.n, settings.early_stop or settings.n
+        book = Book.read(context.folder / EPISODES)
+        player = Player(context, client, book, phase=self.name)
+        n, first = settings.n, settings.early_stop or settings.n
         context.watcher.begin(self.name, len(tasks) * n, len(book))
         player.play(Job(task, range(s, s + 1)) for task in tasks for s in range(first))
         if first < n:
