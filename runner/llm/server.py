@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import logging
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -102,13 +103,15 @@ class VllmServer:
         command = [program, *vllm.command[1:], self._model.name, "--host", _HOST, "--port", str(self._port), *vllm.args]
         key = {"VLLM_API_KEY": self._api_key} if self._api_key else {}
         env = {**os.environ, **self._place_for_sockets(), **vllm.env, **key}
-        _log.info("%s: starting %s (log: %s)", key_of(self._role), " ".join(command), self._log_path)
+        _log.info("%s: starting vLLM, its log is %s", key_of(self._role), _from_here(self._log_path))
         try:
             self._log_path.parent.mkdir(parents=True, exist_ok=True)
             log = self._log_path.open("ab")
         except OSError as error:
             raise unwritable(self._log_path, error) from error
         with log:
+            log.write(f"$ {shlex.join(command)}\n".encode())
+            log.flush()
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(Path(lifeline.__file__)), *command],
                 stdin=subprocess.PIPE,
@@ -177,6 +180,12 @@ def find_program(model: schema.Model, role: str) -> str:
             f"install it with {INSTALL}, or set {key_of(role)}.base_url to a server that runs elsewhere"
         )
     return found
+
+
+def _from_here(path: Path) -> Path:
+    """As short as a shell would take it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _latest(log: Path) -> str:
