@@ -54,15 +54,18 @@ def type_name(hint: Any) -> str:
     return {int: "whole number", float: "number", bool: "true or false", str: "text"}.get(hint, "anything")
 
 
-def _section(section: Any, prefix: str) -> Iterator[ManualKey]:
+def _section(section: Any, prefix: str, owner: Any = None) -> Iterator[ManualKey]:
+    """``owner`` is the section's value where it is left out: it may differ from the section's own defaults."""
     docs, hints = _docs()[section.__name__], get_type_hints(section)
     for field in dataclasses.fields(section):
         hint, key = hints[field.name], f"{prefix}{field.name}"
+        default = _default(field) if owner is None else getattr(owner, field.name)
         nested = _dataclass_in(hint)
         doc = docs.get(field.name) or (_first_line(nested) if nested else "")
-        yield ManualKey(key=key, type=type_name(hint), default=None if nested else _default(field), doc=doc)
+        yield ManualKey(key=key, type=type_name(hint), default=None if nested else plain(default), doc=doc)
         if nested:
-            yield from _section(nested, f"{key}.<name>." if get_origin(hint) is dict else f"{key}.")
+            inner = f"{key}.<name>." if get_origin(hint) is dict else f"{key}."
+            yield from _section(nested, inner, default if dataclasses.is_dataclass(default) else None)
 
 
 def _dataclass_in(hint: Any) -> Any:
@@ -74,9 +77,7 @@ def _dataclass_in(hint: Any) -> Any:
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return plain(field.default_factory())
-    return plain(field.default)
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _first_line(section: Any) -> str:

@@ -30,14 +30,15 @@ def decode_section(section: type, values: Mapping[str, Any], key: str) -> Any:
     return _section(section, values, key)
 
 
-def _decode(hint: Any, value: Any, key: str) -> Any:
+def _decode(hint: Any, value: Any, key: str, default: Any = None) -> Any:
+    """``default`` is what a section's left-out keys are taken from."""
     if hint is Any:
         return value
     origin = get_origin(hint)
     if origin in (Union, UnionType):
-        return None if value is None else _decode(_not_none(hint), value, key)
+        return None if value is None else _decode(_not_none(hint), value, key, default)
     if dataclasses.is_dataclass(hint):
-        return _section(hint, _expect(Mapping, value, hint, key), key)
+        return _section(hint, _expect(Mapping, value, hint, key), key, default)
     if origin is list:
         items = _expect(list, value, hint, key)
         return [_decode(get_args(hint)[0], item, f"{key}[{index}]") for index, item in enumerate(items)]
@@ -53,13 +54,21 @@ def _not_none(hint: Any) -> Any:
     return next(arg for arg in get_args(hint) if arg is not NoneType)
 
 
-def _section(section: Any, values: Mapping[Any, Any], key: str) -> Any:
-    hints = get_type_hints(section)
+def _section(section: Any, values: Mapping[Any, Any], key: str, default: Any = None) -> Any:
+    hints, defaults = get_type_hints(section), _defaults(section) if default is None else vars(default)
     prefix = f"{key}." if key else ""
     for name in values:
         if name not in hints:
             raise RecipeError(_unknown(section, str(name), prefix))
-    return section(**{name: _decode(hints[name], value, f"{prefix}{name}") for name, value in values.items()})
+    found = {name: _decode(hints[name], value, f"{prefix}{name}", defaults.get(name)) for name, value in values.items()}
+    return section(**found) if default is None else dataclasses.replace(default, **found)
+
+
+def _defaults(section: Any) -> dict[str, Any]:
+    """Of the keys whose default is a section, which need not be the section's own default."""
+    return {
+        field.name: field.default for field in dataclasses.fields(section) if dataclasses.is_dataclass(field.default)
+    }
 
 
 def _unknown(section: Any, name: str, prefix: str) -> str:

@@ -36,6 +36,7 @@ def test_every_key_has_a_type_and_a_default_as_the_schema_says():
     assert manual["sandbox"].doc == "Where tasks are built and agents run."
     assert manual["prices.<name>.cached"].type == "number or null"
     assert manual["agent.prompt"].default == "default"
+    assert (manual["ppo.actor.lr"].default, manual["ppo.critic.lr"].default) == (5e-7, 1e-6)
 
 
 def test_every_key_of_a_real_config_is_in_the_manual():
