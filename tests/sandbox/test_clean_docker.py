@@ -21,9 +21,10 @@ from runner.sandbox.cache import Kept, beyond
 from runner.sandbox.docker import DockerBackend, grader
 from runner.sandbox.docker import images as docker_images
 from runner.sandbox.docker.cache import take_inventory
-from runner.sandbox.docker.containers import MARK, RUN
+from runner.sandbox.docker.containers import MARK, RUN, VOLUME
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.image_cache import ImageCache
+from runner.sandbox.docker.sandbox import DockerSandbox
 from runner.sandbox.docker.uses import Uses
 from runner.sandbox.runtime import ensure_runtime, python_argv
 from runner.sandbox.trim import Trimmer
@@ -221,20 +222,26 @@ def test_a_volume_that_was_removed_under_a_run_is_filled_again(
     runtime = tmp_path / f"copy-{secrets.token_hex(6)}"
     shutil.copytree(ensure_runtime(session_cache), runtime)
     monkeypatch.setattr(grader, "ensure_runtime", lambda cache: runtime)
-    if not place.engine.subpaths:
-        pytest.skip("without mounts of single files, an empty volume is only noticed by the grader")
     image, name = place.build("true"), f"endless-grader-{runtime.name}"
     try:
-        with place.backend.start(image):
-            pass
-        place.engine.client.api.remove_volume(name)
-        with pytest.raises(EngineError), place.backend._started(image):
-            pass
         with place.backend.start(image) as sandbox:
-            argv = [*python_argv(place.backend.grader), "-c", "print(6 * 7)"]
-            assert sandbox.exec(argv, role=Role.ROOT, timeout=20).output == b"42\n"
+            assert _graded(place, sandbox) == b"42\n"
+        place.engine.client.api.remove_volume(name)
+        with place.backend._started(image) as early:
+            with pytest.raises(EngineError, match="could not be executed"), place.backend._started(image) as sandbox:
+                _graded(place, sandbox)
+            with place.backend._started(image) as sandbox:
+                assert _graded(place, sandbox) == b"42\n"
+            assert _graded(place, early) == b"42\n", "it was started before the volume was filled again"
+        labels = place.engine.client.volumes.get(name).attrs["Labels"]
+        assert labels == {MARK: VOLUME}, "so that it is cleaned away some day"
     finally:
         place.engine.client.api.remove_volume(name)
+
+
+def _graded(place: Place, sandbox: DockerSandbox) -> bytes:
+    argv = [*python_argv(place.backend.grader), "-c", "print(6 * 7)"]
+    return sandbox.exec(argv, role=Role.ROOT, timeout=20).output
 
 
 def test_without_a_limit_nothing_is_looked_at(docker_settings: Sandbox, session_cache: Path) -> None:

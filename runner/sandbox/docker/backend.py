@@ -119,8 +119,11 @@ class DockerBackend:
     def _started(self, image: Image) -> Iterator[DockerSandbox]:
         options = containers.episode_options(self._engine, self._config)
         options["mounts"] = self._volume.mounts(image.reference)
-        with containers.created(self._engine, image.reference, self._run, **options) as container:
-            with self._volume.watched(), self._engine.trouble("start a container"):
+        with (
+            self._volume.watched(),
+            containers.created(self._engine, image.reference, self._run, **options) as container,
+        ):
+            with self._engine.trouble("start a container"):
                 container.start()
             config = self._configs.of(image.reference, container)
             sandbox = DockerSandbox(self._engine, container, self._config.output_bytes, config)

@@ -20,6 +20,7 @@ from runner.sandbox.runtime import ensure_runtime
 MOUNT = "/opt/endless-grader"
 PRELOAD = "/etc/ld.so.preload"
 _COMPLETE = "complete"
+_LABELS = {MARK: VOLUME}
 
 
 class GraderVolume:
@@ -39,12 +40,14 @@ class GraderVolume:
         # The engine's own /dev/null, which is empty whoever writes to it: no library of the agent's can be loaded into
         # the grader. (A file of the volume would do, but Docker leaves its mount of one behind if it dies meanwhile.)
         nothing = Mount(PRELOAD, "/dev/null", type="bind", read_only=True)
-        return [Mount(MOUNT, self._name, read_only=True, no_copy=True), nothing]
+        # Where the volume has been removed, the engine makes an empty one of that name: it shall be known as ours.
+        return [Mount(MOUNT, self._name, read_only=True, no_copy=True, labels=_LABELS), nothing]
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Where a start fails: `endless clean`, called for another outputs folder, may have removed the volume between
-        two of this run's containers. Whether it is whole is seen to again before the next."""
+        """Around the life of a container. Where there is trouble: `endless clean`, called for another outputs folder,
+        may have removed the volume between two of this run's containers. Whether it is whole is seen to again before
+        the next, for which it is filled under all those that have it."""
         try:
             yield
         except EngineError:
@@ -67,7 +70,7 @@ class GraderVolume:
         from docker.types import Mount
 
         with self._engine.trouble("prepare the grader's volume"):
-            self._engine.client.volumes.create(name, labels={MARK: VOLUME})
+            self._engine.client.volumes.create(name, labels=_LABELS)
         mount = Mount(MOUNT, name, no_copy=True)
         with (
             created(self._engine, image, self._run, network_mode="none", mounts=[mount]) as container,
