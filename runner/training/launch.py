@@ -14,6 +14,7 @@ from pathlib import Path
 from runner.llm import lifeline
 from runner.llm.server_log import last_lines
 from runner.store.jsonl import storage_errors
+from runner.store.scratch import scratch
 from runner.training.errors import TrainerError
 
 _STOP_SECONDS = 60.0
@@ -89,10 +90,11 @@ def started(
 
 
 def run_program(python: str, module: str, *arguments: str, env: Mapping[str, str]) -> str:
-    """Run one of ``policies`` with the trainer's Python; what it printed. Raises TrainerError with its last line."""
-    done = subprocess.run(
-        [python, "-m", module, *arguments], capture_output=True, text=True, env={**os.environ, **env}, check=False
-    )
+    """Run a module of ours with the trainer's Python; what it printed. Raises TrainerError with its last line."""
+    with scratch("trainer") as temporary:  # PyTorch makes a folder wherever it is imported
+        env = {**os.environ, "TMPDIR": str(temporary), **env}
+        words = [python, "-m", module, *arguments]
+        done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()[-1:] or ["(nothing)"]
         raise TrainerError(f"{module.rpartition('.')[2]} failed: {said[0]}")
