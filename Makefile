@@ -21,7 +21,7 @@ train: $(if $(ENDLESS_TRAINER),,$(VENV)/.ready-trainer) | $(VENV)/.ready
 	@ENDLESS_TRAINER=$(or $(ENDLESS_TRAINER),$(abspath $(TRAINER))/bin/python) $(BIN)/endless run tiny
 
 test: $(VENV)/.ready-dev  ## all tests; those that need an absent engine are skipped with the reason
-	@$(BIN)/pytest -q -n auto -m "not machine"
+	@$(BIN)/pytest -q -n auto --dist worksteal -m "not machine"
 	@$(BIN)/pytest -q -m machine
 
 check: $(VENV)/.ready-dev  ## formatting, lint, types, layers

@@ -21,7 +21,8 @@ _BESIDE_OTHERS = frozenset(
     f"test_{name}.py"
     for name in (
         *("shell", "shell_torture", "backends", "services", "docker_parts", "runtime", "registry"),
-        *("advice", "cache", "lease", "trim", "readme", "providers", "sweep", "evaluate"),
+        *("advice", "cache", "lease", "trim", "readme", "local_elsewhere"),
+        *("providers", "sweep", "evaluate", "vllm", "training"),
     )
 )
 

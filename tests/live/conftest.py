@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,16 +42,16 @@ def apptainer_words(apptainer_settings: Sandbox) -> tuple[str, ...]:
 
 
 @pytest.fixture(params=["local", "docker", pytest.param("apptainer", marks=pytest.mark.apptainer)])
-def workplace(request: pytest.FixtureRequest) -> Workplace:
-    """One on each backend in turn."""
-    place: Workplace = request.getfixturevalue(f"{request.param}_workplace")
-    return place
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each in turn."""
+    return str(request.param)
 
 
 @pytest.fixture
-def workplaces(request: pytest.FixtureRequest) -> dict[str, Workplace]:
-    """One on every backend; skips unless all of them work here."""
-    return {name: request.getfixturevalue(f"{name}_workplace") for name in ("local", "docker", "apptainer")}
+def workplace(request: pytest.FixtureRequest, backend: str) -> Workplace:
+    """One on each backend in turn."""
+    place: Workplace = request.getfixturevalue(f"{backend}_workplace")
+    return place
 
 
 @pytest.fixture
@@ -59,14 +61,37 @@ def docker_workplace(tmp_path: Path, docker_words: tuple[str, ...]) -> Workplace
 
 @pytest.fixture
 def apptainer_workplace(apptainer_cache: Path, apptainer_words: tuple[str, ...]) -> Workplace:
-    """Its cache is one that our test engine's Apptainer, which is another user, can write to."""
-    folder = Path(tempfile.mkdtemp(dir=apptainer_cache))
-    folder.chmod(0o755)
-    (folder / "outputs").mkdir()
-    (folder / "outputs" / "cache").symlink_to(apptainer_cache)
-    return Workplace(folder, apptainer_words)
+    return _with_cache(apptainer_cache, apptainer_words)
 
 
 @pytest.fixture
 def local_workplace(tmp_path: Path, local_words: tuple[str, ...]) -> Workplace:
     return Workplace(tmp_path / "local", local_words)
+
+
+@pytest.fixture(scope="module")
+def quickstart(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Workplace, str]]:
+    """Backend -> a workplace in which the quickstart has run, and what it printed. Each runs once, when it is asked
+    for; skips where the backend does not work."""
+
+    @cache
+    def finished(backend: str) -> tuple[Workplace, str]:
+        words = request.getfixturevalue(f"{backend}_words")
+        if backend == "apptainer":
+            place = _with_cache(request.getfixturevalue("apptainer_cache"), words)
+        else:
+            place = Workplace(tmp_path_factory.mktemp(backend), words)
+        return place, place.run("quickstart")
+
+    return finished
+
+
+def _with_cache(cache: Path, words: tuple[str, ...]) -> Workplace:
+    """One whose cache our test engine's Apptainer, which is another user, can write to."""
+    folder = Path(tempfile.mkdtemp(dir=cache))
+    folder.chmod(0o755)
+    (folder / "outputs").mkdir()
+    (folder / "outputs" / "cache").symlink_to(cache)
+    return Workplace(folder, words)

@@ -2,6 +2,7 @@
 
 import html
 import time
+from collections.abc import Callable
 
 import pytest
 from support.endless import Results, Workplace
@@ -11,8 +12,13 @@ from runner.store.tasks import iter_tasks
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 
-def test_it_ends_with_tables_and_at_least_eight_tasks_and_a_second_time_does_nothing(workplace: Workplace) -> None:
-    printed = workplace.run("quickstart")
+Finished = Callable[[str], tuple[Workplace, str]]
+
+
+def test_it_ends_with_tables_and_at_least_eight_tasks_and_a_second_time_does_nothing(
+    quickstart: Finished, backend: str
+) -> None:
+    workplace, printed = quickstart(backend)
     results = workplace.results()
     assert sum(kept for kept, _, _ in results.tasks().values()) == 8
     reasons = [reason for reason, _, _ in results.draws().values()]
@@ -40,33 +46,31 @@ def assert_nothing_hidden(page: str, results: Results) -> None:
 
 
 @pytest.mark.quick
-def test_the_cast_of_the_quickstart_is_whole(local_workplace: Workplace) -> None:
-    local_workplace.run("quickstart")
-    draws, episodes = local_workplace.results().draws(), local_workplace.results().episodes()
+def test_the_cast_of_the_quickstart_is_whole(quickstart: Finished) -> None:
+    results = quickstart("local")[0].results()
+    draws, episodes = results.draws(), results.episodes()
     kept_rounds = [rounds for reason, _, rounds in draws.values() if reason == "kept"]
     assert sum(rounds["environment"] == 2 for rounds in kept_rounds) >= 1, "a build repaired in round 2"
     assert sum(rounds["final"] == 2 for rounds in kept_rounds) >= 1, "a final test that was repaired"
     assert sum(rounds["describe"] == 2 for rounds in kept_rounds) >= 1, "a reply that did not parse"
     assert any(reason == "initial_test_failed" and rounds["environment"] == 3 for reason, _, rounds in draws.values())
-    assert any(passes == 0 for _, passes, _ in local_workplace.results().tasks().values()), "an unsolvable task"
+    assert any(passes == 0 for _, passes, _ in results.tasks().values()), "an unsolvable task"
     ends = {(outcome, end) for outcome, end, _ in episodes.values()}
     assert {("fail", "done"), ("fail", "turn_limit"), ("fail", "invalid_output"), ("pass", "done")} <= ends
     assert any(len(turns) == 16 and len({c for c, _ in turns[3:]}) == 1 for _, _, turns in episodes.values()), "a loop"
 
 
-def test_changing_n_runs_filter_and_dataset_again_and_nothing_else(local_workplace: Workplace) -> None:
-    local_workplace.run("quickstart")
-    plan = local_workplace.endless("plan", "quickstart", *local_workplace.sandbox, "filter.n=3").stdout
+def test_changing_n_runs_filter_and_dataset_again_and_nothing_else(quickstart: Finished) -> None:
+    place, _ = quickstart("local")
+    plan = place.endless("plan", "quickstart", *place.sandbox, "filter.n=3").stdout
     assert [line.split()[1] for line in plan.splitlines()[2:5]] == ["done", "to", "to"]
-    server = local_workplace.endless("plan", "quickstart", *local_workplace.sandbox, "tracking.uri=http://127.0.0.1:9")
+    server = place.endless("plan", "quickstart", *place.sandbox, "tracking.uri=http://127.0.0.1:9")
     assert [line.split()[1] for line in server.stdout.splitlines()[2:5]] == ["done", "done", "done"]
 
 
 @pytest.mark.apptainer
-def test_every_backend_keeps_the_same_tasks_with_the_same_verdicts(workplaces: dict[str, Workplace]) -> None:
-    for place in workplaces.values():
-        place.run("quickstart", "tracking=off")
-    local, *others = [place.results() for place in workplaces.values()]
+def test_every_backend_keeps_the_same_tasks_with_the_same_verdicts(quickstart: Finished) -> None:
+    local, *others = [quickstart(name)[0].results() for name in ("local", "docker", "apptainer")]
     for other in others:
         assert other.draws() == local.draws()
         assert other.tasks() == local.tasks()

@@ -1,6 +1,7 @@
 """A policy trained for real: OpenRLHF, Ray, DeepSpeed and vLLM on a CPU, rewards from real sandboxes; killed, gone on
 with, served and scored."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -100,13 +101,14 @@ def _killing_one_server() -> Iterator[list[str]]:
 
     def watch() -> None:
         while not over.wait(0.2) and not killed:
-            for process in psutil.process_iter(["cmdline"]):
-                line = " ".join(process.info["cmdline"] or [])
-                if "vllm.entrypoints" in line and "lifeline" not in line and process.net_connections():
-                    time.sleep(3)
-                    process.kill()
-                    killed.append("vllm")
-                    return
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    line = " ".join(process.cmdline())
+                    if "vllm.entrypoints" in line and "lifeline" not in line and process.net_connections():
+                        time.sleep(3)
+                        process.kill()
+                        killed.append("vllm")
+                        return
 
     thread = threading.Thread(target=watch)
     thread.start()
