@@ -1,4 +1,8 @@
-"""Training on a Ray cluster: the command is handed to the cluster's job server, and stopped there when we stop."""
+"""Training on a Ray cluster: the command is handed to the cluster's job server, and stopped there when we stop.
+
+A job outlives whoever submitted it. So its name is on disk before it is submitted, and a run that goes on after a
+kill -9 first stops the job of the killed one: two trainings must not write to one folder.
+"""
 
 import json
 import logging
@@ -10,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runner.domain.errors import MissingRequirement
+from runner.store.jsonl import write_text
+from runner.training.errors import TrainerError
 
 log = logging.getLogger(__name__)
 
@@ -17,19 +23,26 @@ _STOP_SECONDS = 60.0
 
 
 @contextmanager
-def submitted(address: str, words: Sequence[str], env: Mapping[str, str]) -> Iterator[list[str]]:
+def submitted(address: str, words: Sequence[str], env: Mapping[str, str], *, note: Path) -> Iterator[list[str]]:
     """The command that submits ``words`` and follows the job's log to its end; leaving the context stops the job.
 
-    ``env`` reaches all of the job's processes. Raises MissingRequirement without the program ``ray``.
+    ``env`` reaches all of the job's processes; ``note`` is the file for the job's name. Raises MissingRequirement
+    without the program ``ray``, StorageError, and TrainerError where an earlier job cannot be stopped.
     """
     ray = _program(words[0])
+    if note.exists() and not _stop(ray, address, earlier := note.read_text(encoding="utf-8")):
+        raise TrainerError(
+            f"an earlier attempt's job may still run: `ray job stop --address {address} {earlier}` ends it"
+        )
     job = f"endless-{uuid.uuid4().hex[:12]}"
+    write_text(note, job)
     runtime = json.dumps({"env_vars": dict(env)})
     submit = [ray, "job", "submit", "--address", address, "--submission-id", job, "--runtime-env-json", runtime]
     try:
         yield [*submit, "--", *words]
     finally:
-        _stop(ray, address, job)
+        if _stop(ray, address, job):
+            note.unlink(missing_ok=True)
 
 
 def _program(python: str) -> str:
@@ -40,9 +53,11 @@ def _program(python: str) -> str:
     return found
 
 
-def _stop(ray: str, address: str, job: str) -> None:
-    """Harmless for a job that has ended."""
+def _stop(ray: str, address: str, job: str) -> bool:
+    """Whether the cluster has answered. Harmless for a job that has ended, or never began."""
     try:
         subprocess.run([ray, "job", "stop", "--address", address, job], capture_output=True, timeout=_STOP_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         log.warning("the cluster at %s may still run job %s: %s; `ray job stop %s` ends it", address, job, error, job)
+        return False
+    return True

@@ -24,7 +24,7 @@ from runner.training.figures.follow import Point
 from runner.training.launch import Trainer, run_program, started
 from runner.training.patches.figures import VARIABLE
 
-LOG, FIGURES, COMMAND = "trainer.log", "figures.jsonl", "command.json"
+LOG, FIGURES, COMMAND, JOB = "trainer.log", "figures.jsonl", "command.json", "job.txt"
 _LOOK_SECONDS = 0.5
 _LONGEST = 40
 _CPU_START = ("-m", "runner.training.cpu.start")
@@ -78,7 +78,7 @@ def _started(job: Job) -> Iterator[Trainer]:
         with ExitStack() as stack:
             if address:
                 shared = {name: env[name] for name in (*job.command.env, *extra, *ours()) if name in env}
-                words = stack.enter_context(submitted(address, words, shared))
+                words = stack.enter_context(submitted(address, words, shared, note=job.folder / JOB))
             yield stack.enter_context(started(words, env, folder=job.folder, log=log, signs=signs, silence=silence))
 
 
