@@ -144,7 +144,9 @@ def test_the_quickstart_on_a_model_that_only_babbles_ends_well_and_leaves_no_pro
     printed, _ = process.communicate()
     assert process.returncode == 0, printed
     assert alive(family) == []
-    assert any("--max-model-len" in line for line in printed.splitlines())
+    assert "models.generator: vLLM answers after" in " ".join(printed.split())
+    (log,) = (place.folder / "outputs" / "runs").glob("*/vllm-generator.log")
+    assert "--max-model-len" in log.read_text("utf-8", "replace").splitlines()[0], "how it was started"
     reasons = {reason for reason, _, _ in place.results().draws().values()}
     assert reasons <= {"unparsable", "truncated"}
     assert len(place.journal()) == 9, "three rounds a draw"
