@@ -13,6 +13,7 @@ from rich.table import Table
 
 from runner.phases.analyze.report import report_page
 from runner.pipeline import RunResult
+from runner.report.text import duration
 from runner.schema import Config, Provider
 from runner.tracking.base import PhaseReport
 
@@ -87,8 +88,7 @@ def _training(report: PhaseReport) -> str:
 
 
 def _time(report: PhaseReport) -> str:
-    seconds = round(report.metrics.get(f"{report.phase}/seconds", 0.0))
-    return f"{seconds} s" if seconds < 600 else f"{seconds // 3600}:{seconds // 60 % 60:02} h"
+    return duration(report.metrics.get(f"{report.phase}/seconds", 0.0))
 
 
 def _spending(report: PhaseReport) -> tuple[str, str, str]:
