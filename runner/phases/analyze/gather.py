@@ -107,7 +107,8 @@ def _settings(config: Config) -> Iterator[tuple[str, str]]:
     """The settings that say most about a result; the frozen recipe has them all."""
     generator, solver, agent = config.models.generator, config.models.solver, config.agent
     yield "recipe", config.name
-    yield "seed", str(config.seed)
+    trained = "" if config.training.seed is None else f", training {config.training.seed}"
+    yield "seed", f"{config.seed}{trained}"
     yield "generator", f"{generator.provider.name} {generator.name}".strip()
     yield "solver", f"{solver.provider.name} {solver.name}".strip()
     yield "draws", f"{config.generate.draws:,}, at most {config.generate.rounds} rounds each"
