@@ -17,7 +17,7 @@ def test_what_an_agent_prepared_does_not_help(engine: "Engine", attack: str) -> 
     with engine.start() as sandbox:
         sandbox.run(WRONG, timeout=10)
         sandbox.run((AROUND | INSTEAD)[attack], timeout=4)
-        verdict = engine.verify(sandbox, TEST, timeout=10 if attack in AROUND else 6)
+        verdict = engine.verify(sandbox, TEST, timeout=10)
     assert verdict.outcome is Outcome.FAIL, verdict.log
     if attack in AROUND:
         assert verdict.reason is Reason.ASSERTION, verdict.log
@@ -31,7 +31,7 @@ def test_a_script_that_the_test_starts_cannot_bend_the_verdict(
     with engine.start() as sandbox:
         sandbox.run(WRONG, timeout=10)
         sandbox.run(f"cat >run.sh <<'END OF SCRIPT'\n{SCRIPTS[attack]}\nEND OF SCRIPT", timeout=10)
-        verdict = engine.verify(sandbox, TEST, timeout=6)
+        verdict = engine.verify(sandbox, TEST, timeout=8)
     assert verdict.outcome is Outcome.FAIL, verdict.log
     assert " is open" not in verdict.log
     assert "attached" not in verdict.log

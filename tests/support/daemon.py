@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 SECONDS = 60.0
 SLOW = {"slow-before": "sleep 3; exec runc", "slow-after": "runc"}
 """Runtimes of containers that take seconds to create one, before or after it is there, so that a daemon can die
@@ -88,12 +86,8 @@ class Daemon:
         return [point for point in points if point.startswith(f"{self._folder}/data/") and not point.startswith(own)]
 
     def processes(self) -> list[str]:
-        """Whatever runs in containers, and the shims that hold it.
-
-        A shim that holds nothing is containerd's own affair: seldom, a daemon that dies while it removes a container
-        leaves one, which no request to Docker can reach.
-        """
-        return [_command(pid) for pid in self.members() if pid not in self._own() and not _is_empty_shim(pid)]
+        """Shims and whatever runs in containers, once they had time to end."""
+        return [_command(pid) for pid in self.members() if pid not in self._own()]
 
     def cgroups(self) -> list[str]:
         """The control groups of containers."""
@@ -218,12 +212,6 @@ def _remove_group(path: Path) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-
-
-def _is_empty_shim(pid: int) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return "containerd-shim" in _command(pid).partition(" ")[0] and not psutil.Process(pid).children()
-    return False
 
 
 def _namespace(pid: int) -> str:
