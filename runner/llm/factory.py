@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from runner import schema
 from runner.domain.errors import MissingRequirement, RecipeError
+from runner.llm.account import Account
 from runner.llm.base import Client, key_of
 from runner.llm.journal import Journal
 from runner.llm.journaled import JournaledClient
@@ -29,23 +30,12 @@ from runner.store.spare import SpareRoom
 class Clients:
     """Opens the models of one run. A context manager; its clients live as long as it does, and it closes them."""
 
-    def __init__(
-        self,
-        *,
-        prices: Mapping[str, schema.Price],
-        budget: schema.Budget,
-        journal_root: Path,
-        ledger: Path,
-        recipes: Path,
-        record: Path | None = None,
-    ) -> None:
-        """``ledger`` is the file in the run's folder that spending is kept in; vLLM's logs go beside it."""
-        spare = SpareRoom(journal_root / ".spare")
-        self.ledger = Ledger(ledger, budget, spare)
-        self._prices = prices
-        self._budget = budget
-        self._journal = Journal(journal_root, spare.append)
-        self._recipes = recipes
+    def __init__(self, account: Account, record: Path | None = None) -> None:
+        """``record`` takes a copy of every answer, for ``replay``. Raises StorageError."""
+        spare = SpareRoom(account.journal_root / ".spare")
+        self.ledger = Ledger(account.ledger, account.budget, spare)
+        self.account = account
+        self._journal = Journal(account.journal_root, spare.append)
         self._stack = ExitStack()
         self._stack.callback(spare.release)
         self._stack.callback(self.ledger.flush)
@@ -54,13 +44,13 @@ class Clients:
 
     def open(self, model: schema.Model, role: str) -> Client:
         """The client of a role. Raises what ``check_model`` raises; connects to nothing yet."""
-        check_model(model, role, recipes=self._recipes)
-        check_budget(model, role, self._prices, self._budget)
+        check_model(model, role, recipes=self.account.recipes)
+        check_budget(model, role, self.account.prices, self.account.budget)
         if model.provider is schema.Provider.replay:
             client = self._replay(model, role)
             self._stack.callback(client.close)
             return self._recorded(client)
-        return self._recorded(self._journaled(model, self._provider(model, role), price_of(model, self._prices)))
+        return self._recorded(self._journaled(model, self._provider(model, role), price_of(model, self.account.prices)))
 
     @contextmanager
     def borrow(self, model: schema.Model, role: str, *, free: bool = False) -> Iterator[Client]:
@@ -68,10 +58,10 @@ class Clients:
 
         Raises what ``open`` raises.
         """
-        check_model(model, role, recipes=self._recipes)
-        price = schema.Price() if free else price_of(model, self._prices)
-        if not free:
-            check_budget(model, role, self._prices, self._budget)
+        account = self.account.with_free(model) if free else self.account
+        check_model(model, role, recipes=account.recipes)
+        check_budget(model, role, account.prices, account.budget)
+        price = price_of(model, account.prices)
         if model.provider is schema.Provider.replay:
             client = self._replay(model, role)
         else:
@@ -84,9 +74,18 @@ class Clients:
     def serve(self, model: schema.Model, role: str) -> Iterator[schema.Model]:
         """The model at an address, for a program that asks it itself: a vLLM server is up meanwhile.
 
-        What it asks is in no journal and no budget. Raises what ``open`` raises, and what the start of a server does.
+        Meanwhile it may spend on the same account, which is looked at afterwards; what it has no way to book itself is
+        for ``Ledger.book``. Raises what ``open`` raises, and what the start of a server does.
         """
-        check_model(model, role, recipes=self._recipes)
+        check_model(model, role, recipes=self.account.recipes)
+        try:
+            with self._at_address(model, role) as served:
+                yield served
+        finally:
+            self.ledger.refresh()
+
+    @contextmanager
+    def _at_address(self, model: schema.Model, role: str) -> Iterator[schema.Model]:
         if model.provider is not schema.Provider.vllm or model.base_url is not None:
             yield model
             return
@@ -114,7 +113,7 @@ class Clients:
         return client
 
     def _replay(self, model: schema.Model, role: str) -> Client:
-        return ReplayClient(replay_folder(model, self._recipes, role), name=model.name or "replay", role=role)
+        return ReplayClient(replay_folder(model, self.account.recipes, role), name=model.name or "replay", role=role)
 
     def _journaled(self, model: schema.Model, live: Client, price: schema.Price | None) -> Client:
         return JournaledClient(BudgetedClient(live, self.ledger, model.name, price), self._journal, model)
@@ -124,35 +123,6 @@ class Clients:
 
     def _log(self, role: str) -> Path:
         return self.ledger.path.with_name(f"vllm-{role}.log")
-
-
-def open_client(
-    model: schema.Model,
-    *,
-    role: str,
-    prices: Mapping[str, schema.Price],
-    budget: schema.Budget,
-    journal_root: Path,
-    ledger: Path,
-    recipes: Path,
-    record: Path | None = None,
-) -> Client:
-    """One client on its own, for a script: closing it closes everything behind it. A run uses ``Clients``."""
-    room = Clients(
-        prices=prices, budget=budget, journal_root=journal_root, ledger=ledger, recipes=recipes, record=record
-    )
-    return _Alone(room, room.open(model, role))
-
-
-class _Alone:
-    """A client that closes its own room."""
-
-    def __init__(self, room: Clients, client: Client) -> None:
-        self._room = room
-        self.complete = client.complete
-
-    def close(self) -> None:
-        self._room.close()
 
 
 def check_model(model: schema.Model, role: str, *, recipes: Path | None = None) -> None:

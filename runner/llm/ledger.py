@@ -36,13 +36,13 @@ class Spending:
         """The whole sum; None when a call's price is unknown."""
         return None if self.unpriced else self.dollars
 
-    def plus(self, usage: Usage, cost: Decimal | None) -> "Spending":
-        """With one more call."""
+    def plus(self, usage: Usage, cost: Decimal | None, calls: int = 1) -> "Spending":
+        """With one more call, or some that are known only together."""
         return Spending(
-            calls=self.calls + 1,
+            calls=self.calls + calls,
             usage=self.usage + usage,
             dollars=self.dollars + (cost or _NOTHING),
-            unpriced=self.unpriced + (cost is None),
+            unpriced=self.unpriced + (calls if cost is None else 0),
         )
 
 
@@ -61,8 +61,7 @@ class Ledger:
         self._total = Spending()
         self._flying = 0
         self._reserved = _NOTHING
-        for _, _, row in jsonl.scan(path):
-            self._load(row)
+        self.refresh()
 
     def total(self) -> Spending:
         """All live calls of this run."""
@@ -72,6 +71,28 @@ class Ledger:
         """The same, by the recipe's model name."""
         with self._changed:
             return dict(self._models)
+
+    def refresh(self) -> None:
+        """Count anew, since other processes may have spent on the same account. Raises StorageError."""
+        with self._writing, self._changed:
+            self._models.clear()
+            self._total = Spending()
+            for row in [*jsonl.read_lines(self.path), *self._unsaved]:
+                cost = None if row["cost"] is None else Decimal(row["cost"])
+                self._add(row["model"], Usage(**row["usage"]), cost, row.get("calls", 1))
+
+    def book(self, slot: str, model: str, usage: Usage, cost: Decimal | None, calls: int) -> None:
+        """Write down what a program of its own has asked a model, once a slot. Raises StorageError."""
+        with self._writing:
+            if all(row["slot"] != slot for row in jsonl.read_lines(self.path)):
+                jsonl.append(self.path, {**_row(slot, model, usage, cost), "calls": calls})
+        self.refresh()
+
+    def check(self) -> None:
+        """Raises BudgetExceeded when no further call is in the budget."""
+        with self._changed:
+            if not self._fits(0, _NOTHING):
+                raise BudgetExceeded(self._explain(_NOTHING))
 
     def reserve(self, worst: Decimal | None) -> None:
         """Wait until a call that may cost ``worst`` fits beside those in flight, and set that much aside.
@@ -101,14 +122,8 @@ class Ledger:
     def settle(self, worst: Decimal | None, slot: str, model: str, completion: Completion) -> None:
         """A reserved call was answered and cost ``completion.cost``. Never raises: what cannot be written is kept
         and written before the next call is paid for."""
-        row = {
-            "slot": slot,
-            "model": model,
-            "usage": usage_row(completion.usage),
-            "cost": None if completion.cost is None else str(completion.cost),
-        }
         with self._changed:
-            self._unsaved.append(row)
+            self._unsaved.append(_row(slot, model, completion.usage, completion.cost))
             self._add(model, completion.usage, completion.cost)
         self.release(worst)
         try:
@@ -134,15 +149,13 @@ class Ledger:
         if self._budget.calls is not None and calls >= self._budget.calls:
             return f"all {calls} calls of the budget are made ({spent}); raise budget.calls and run again to go on"
         limit = show(Decimal(str(self._budget.dollars)))
-        return (
-            f"spent {spent} of {limit} after {calls} calls, and the next may cost up to {show(most)}; "
-            "raise budget.dollars and run again to go on"
-        )
+        next_one = f", and the next may cost up to {show(most)}" if most else ""
+        return f"spent {spent} of {limit} after {calls} calls{next_one}; raise budget.dollars and run again to go on"
 
-    def _add(self, model: str, usage: Usage, cost: Decimal | None) -> None:
-        self._models[model] = self._models[model].plus(usage, cost)
-        self._total = self._total.plus(usage, cost)
+    def _add(self, model: str, usage: Usage, cost: Decimal | None, calls: int = 1) -> None:
+        self._models[model] = self._models[model].plus(usage, cost, calls)
+        self._total = self._total.plus(usage, cost, calls)
 
-    def _load(self, row: dict[str, Any]) -> None:
-        cost = None if row["cost"] is None else Decimal(row["cost"])
-        self._add(row["model"], Usage(**row["usage"]), cost)
+
+def _row(slot: str, model: str, usage: Usage, cost: Decimal | None) -> dict[str, Any]:
+    return {"slot": slot, "model": model, "usage": usage_row(usage), "cost": None if cost is None else str(cost)}

@@ -4,12 +4,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
 from runner.domain.episode import Outcome
 from runner.domain.plain import fingerprint
+from runner.llm.account import Account
 from runner.llm.base import Client, Usage
 from runner.sandbox.base import Backend
 from runner.schema import Config, Model, Provider
@@ -61,6 +63,16 @@ class Resources(Protocol):
 
     def serve(self, model: Model, role: str) -> AbstractContextManager[Model]:
         """A model at an address, for a program of its own (Harbor): a server that it needs is up meanwhile."""
+
+    @property
+    def account(self) -> Account:
+        """On which such a program asks."""
+
+    def book(self, slot: str, model: str, usage: Usage, cost: Decimal | None, calls: int) -> None:
+        """Book what a program could not book itself, once a ``slot``. Raises StorageError."""
+
+    def check_budget(self) -> None:
+        """Raises BudgetExceeded when no further call is in the budget."""
 
     def backend(self) -> Backend:
         """Where sandboxes come from. Raises UserError."""

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from threading import Event
 
 from runner.evaluation.harbor.program import engine_of, require_harbor
-from runner.llm.base import Client, Completion, Request
+from runner.llm.account import Account
+from runner.llm.base import Client, Completion, Request, Usage
 from runner.llm.factory import Clients, check_budget, check_model, load_sdk
 from runner.phases.registry import TRAINING
 from runner.phases.work import Stopped
@@ -81,17 +83,33 @@ class RunResources:
         with room.serve(model, role) as served:
             yield served
 
+    @property
+    def account(self) -> Account:
+        """The run's. Its paths are absolute, for a program that runs in another folder."""
+        return Account(
+            journal_root=self._outputs.journal.absolute(),
+            ledger=self._run.ledger.absolute(),
+            recipes=share_dir("recipes").absolute(),
+            prices=self._config.prices,
+            budget=self._config.budget,
+        )
+
+    def book(self, slot: str, model: str, usage: Usage, cost: Decimal | None, calls: int) -> None:
+        """What a program could not book itself, once a ``slot``. Raises StorageError."""
+        with self._lock:
+            ledger = self._room().ledger
+        ledger.book(slot, model, usage, cost, calls)
+
+    def check_budget(self) -> None:
+        """Raises BudgetExceeded when no further call is in the budget."""
+        with self._lock:
+            ledger = self._room().ledger
+        ledger.check()
+
     def _room(self) -> Clients:
         if self._clients is None:
             record = self._config.record
-            self._clients = Clients(
-                prices=self._config.prices,
-                budget=self._config.budget,
-                journal_root=self._outputs.journal,
-                ledger=self._run.ledger,
-                recipes=share_dir("recipes"),
-                record=Path(record) if record else None,
-            )
+            self._clients = Clients(self.account, Path(record) if record else None)
         return self._clients
 
     def _stoppable(self, client: Client) -> Client:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.accounts import account
 from support.agreeable import ENVIRONMENT, WORDS
 from support.endless import Workplace
 from support.models import ask
 from support.real_vllm import HOW_TO_GET_IT, RealVllm, alive, descendants, find_command, make_model
 
-from runner import schema
 from runner.domain.errors import RecipeError
 from runner.llm.base import Client, Finish
 from runner.llm.factory import Clients
@@ -41,9 +41,7 @@ def room(vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     """A run's clients. When they are closed, none of the processes that came with them is left."""
     folder = tmp_path_factory.mktemp("run")
     before = descendants(_us())
-    with Clients(
-        prices={}, budget=schema.Budget(), journal_root=folder, ledger=folder / "spend.jsonl", recipes=folder
-    ) as clients:
+    with Clients(account(folder)) as clients:
         yield clients
         mine = descendants(_us()) - before
         assert len(mine) >= 3, "the lifeline, the server and its engine"

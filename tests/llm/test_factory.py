@@ -8,13 +8,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from support.accounts import account
 from support.loopback import Billed, Chance, Fault, Loopback
 from support.models import KEY, ask, model_on
 
 from runner import schema
 from runner.domain.errors import BudgetExceeded, InfraError, MissingRequirement, RecipeError, UserError
 from runner.llm.base import Completion, Usage
-from runner.llm.factory import Clients, check_budget, check_model, open_client
+from runner.llm.factory import Clients, check_budget, check_model
 from runner.llm.journal import entries
 from runner.llm.pricing import cost
 
@@ -26,9 +27,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_KEY", f"  {KEY}\n")
 
 
-def room(folder: Path, budget: schema.Budget = schema.Budget(), **more: object) -> Clients:
-    fields: dict[str, object] = {"prices": PRICES, "recipes": folder, **more}
-    return Clients(budget=budget, journal_root=folder / "journal", ledger=folder / "run" / "ledger.jsonl", **fields)  # type: ignore[arg-type]
+def room(folder: Path, budget: schema.Budget = schema.Budget(), record: Path | None = None, **more: object) -> Clients:
+    keys = {"prices": PRICES, "ledger": folder / "run" / "ledger.jsonl", **more}
+    return Clients(account(folder, budget=budget, **keys), record)
 
 
 def _usage(bill: Billed) -> Usage:
@@ -90,22 +91,6 @@ def test_a_recorded_run_replays_without_a_key(tmp_path: Path, monkeypatch: pytes
     with room(tmp_path, schema.Budget(calls=0, dollars=0.0), prices={}) as clients:
         assert clients.open(model, "solver").complete(ask(last="something else")).text == "echo: hi"
         assert clients.ledger.total().calls == 1  # the recording run's
-
-
-def test_one_client_alone_closes_all_that_is_behind_it(tmp_path: Path) -> None:
-    with Loopback() as server:
-        client = open_client(
-            model_on(server),
-            role="solver",
-            prices=PRICES,
-            budget=schema.Budget(),
-            journal_root=tmp_path / "journal",
-            ledger=tmp_path / "ledger.jsonl",
-            recipes=tmp_path,
-        )
-        assert client.complete(ask()).cost is not None
-        client.close()
-        client.close()
 
 
 def test_the_key_is_in_no_file_and_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -188,8 +188,6 @@ def test_a_dead_engine_is_an_engine_error_with_a_remedy(tmp_path: Path) -> None:
     assert found.remedy
 
 
-# The SDK does not close a Unix socket that it failed to connect.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("call", ["run", "exec", "quiesce"])
 def test_an_engine_that_goes_away_in_the_middle_is_an_engine_error(
     call: str, docker_settings: Sandbox, session_cache: Path, plain_image: Image, tmp_path: Path, engine: Engine

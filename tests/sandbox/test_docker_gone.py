@@ -19,11 +19,7 @@ from runner.sandbox.docker import DockerBackend, containers
 from runner.sandbox.docker.engine import LOOK_SECONDS
 from runner.schema import Sandbox
 
-pytestmark = [
-    *(pytest.mark.docker, pytest.mark.live, pytest.mark.timeout(300)),
-    # The SDK leaves its socket open where nobody listens.
-    *(pytest.mark.filterwarnings(f"ignore:{text}") for text in ("unclosed <socket", "Exception ignored in. <socket")),
-]
+pytestmark = [pytest.mark.docker, pytest.mark.live, pytest.mark.timeout(300)]
 
 RIGHT = "from pathlib import Path\ndef test_it():\n    assert Path('/home/user/answer').read_text() == '42\\n'\n"
 

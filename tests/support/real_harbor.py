@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.accounts import account
 from support.loopback import Call
 
 from runner.domain.task import Task
@@ -52,6 +53,7 @@ def job(exported: Path, folder: Path, url: str, *, harness: Harness | None = Non
         harness=harness or Harness(),
         model=Model(provider=Provider.openai, name="loopback", base_url=f"{url}/v1"),
         folder=folder,
+        account=account(folder),
         retries=0,
     )
 

@@ -18,6 +18,7 @@ from harbor.environments.base import BaseEnvironment
 from harbor.models.agent.context import AgentContext
 
 from runner.evaluation.harbor.played import Played, play_episode
+from runner.evaluation.harbor.room import open_room
 from runner.evaluation.harbor.settings import read_settings
 from runner.rollout.bridge import Bridge
 
@@ -38,8 +39,10 @@ class EndlessAgent(BaseAgent):  # type: ignore[misc]  # Harbor is not there wher
         **others: Any,
     ) -> None:
         """Raises RecipeError for settings that are not ours."""
-        self._settings = read_settings(Path(settings))
-        super().__init__(logs_dir, model_name or self._settings.model.name, logger, skip_model_parsing=True, **others)
+        self._settings = Path(settings)
+        super().__init__(
+            logs_dir, model_name or read_settings(self._settings).model.name, logger, skip_model_parsing=True, **others
+        )
 
     @staticmethod
     def name() -> str:
@@ -55,15 +58,16 @@ class EndlessAgent(BaseAgent):  # type: ignore[misc]  # Harbor is not there wher
         """Nothing is installed in the sandbox: bash is enough."""
 
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
-        """Play an episode. Raises EngineError and ProviderError, which Harbor writes down as what ended the trial."""
+        """Play an episode. Raises EngineError, ProviderError and BudgetExceeded, which Harbor writes down as what ended
+        the trial."""
         bridge = Bridge()
-        played = Played(self._settings, instruction, name=self.session_id or "", folder=self.logs_dir)
+        trial = (self.session_id or "").removesuffix("__agent")
+        played = Played(open_room(self._settings), instruction, trial=trial)
         try:
             await _in_thread(lambda: play_episode(played, environment, bridge))
         finally:
             bridge.stop()
             played.write(self.logs_dir / EPISODE)
-            played.close()
             _tell(context, played)
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import runner
 from runner.domain.errors import RecipeError
 from runner.evaluation.harbor import outcomes
-from runner.evaluation.harbor.request import HarborRun
+from runner.evaluation.harbor.request import SILENT, HarborRun
 from runner.llm.pricing import price_of
 from runner.schema import Model, Provider
 
@@ -103,7 +103,7 @@ def _theirs(run: HarborRun) -> dict[str, Any]:
     """An agent that Harbor knows (or ``module:Class``), on the same model; LiteLLM's names say who speaks for it."""
     name = run.harness.agent
     who = {"import_path": name} if ":" in name else {"name": name}
-    if name in ("oracle", "nop"):  # they ask no model
+    if name in SILENT:
         return {**who, "kwargs": dict(run.harness.kwargs)}
     model = run.model
     if model.provider is Provider.replay:
@@ -116,7 +116,7 @@ def _theirs(run: HarborRun) -> dict[str, Any]:
 
 def _terminus(run: HarborRun) -> dict[str, Any]:
     """What LiteLLM does not know of a model of ours: how much it reads and writes at once, and what that costs."""
-    price = price_of(run.model, run.prices)
+    price = price_of(run.model, run.account.prices)
     per_token = {} if price is None else {
         "input_cost_per_token": price.input / 1e6,
         "output_cost_per_token": price.output / 1e6,

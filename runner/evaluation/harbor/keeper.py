@@ -22,8 +22,8 @@ from pathlib import Path
 
 import psutil
 
-GRACE_SECONDS = 10.0
-"""How long an interrupted Harbor may take to write down what it has."""
+GRACE_SECONDS = 75.0
+"""How long an interrupted Harbor may take to write down what it has, answers that are paid for included."""
 ENGINE_SECONDS = 60.0
 PROJECT = "com.docker.compose.project"
 """Compose labels all that it makes; Harbor names a project after its trial."""

@@ -25,6 +25,7 @@ _REFUSED = "the model's provider refused the request"
 _VERIFIER = "the verifier failed"
 _SETTINGS = "the job's settings are wrong"
 _SETUP = "the agent could not be set up"
+SPENT = "the recipe's budget is spent"
 
 INFRA: Mapping[str, str] = {
     "EnvironmentStartTimeoutError": _ENVIRONMENT,
@@ -86,6 +87,7 @@ INFRA: Mapping[str, str] = {
     "MissingRequirement": _SETTINGS,
     "RecipeError": _SETTINGS,
     "ReplayMiss": "the recording has no reply",
+    "BudgetExceeded": SPENT,
     "CancelledError": "the job was stopped",
 }
 """After these there is no score. ``RuntimeError`` is what Harbor's Docker environment raises for all its trouble."""
@@ -96,7 +98,7 @@ _TRIED_AGAIN = ("EngineError", "EngineGone", "ProviderError", "StorageError")
 
 POLICY: Mapping[str, Mapping[str, bool]] = {
     name: {"should_retry": name in _TRIED_AGAIN, "should_grade": False, "has_valid_reward": False}
-    for name in (*_TRIED_AGAIN, *USERS, "ReplayMiss")
+    for name in (*_TRIED_AGAIN, *USERS, "ReplayMiss", "BudgetExceeded")
 }
 """What Harbor is told of our agent's exceptions, which its own table does not know (``override_error_policy``)."""
 

@@ -9,13 +9,11 @@ from runner.agent.harness import PROMPTS, Harness
 from runner.agent.loop import Call, play
 from runner.domain.episode import EndReason, Episode, Outcome, Turn
 from runner.domain.plain import plain
+from runner.evaluation.harbor.room import Room
 from runner.evaluation.harbor.sandbox import Environment, HarborSandbox
-from runner.evaluation.harbor.settings import AgentSettings
 from runner.llm.base import Client, Completion, Request
-from runner.llm.factory import open_client
 from runner.prompts import PromptSet
 from runner.rollout.bridge import Bridge
-from runner.schema import Budget
 from runner.store.jsonl import write_json
 
 UNGRADED = "not graded yet"
@@ -24,11 +22,15 @@ UNGRADED = "not graded yet"
 class Played:
     """One episode's state. It can be written down at any moment, however the episode ends."""
 
-    def __init__(self, settings: AgentSettings, instruction: str, *, name: str, folder: Path) -> None:
-        """``folder`` takes the journal of the model's calls. Raises RecipeError, MissingRequirement."""
-        self.settings, self.name = settings, name
-        self.harness = Harness(settings.agent, instruction, PromptSet.open(PROMPTS, settings.agent.prompt))
-        self.client = _Counting(_client(settings, folder))
+    def __init__(self, room: Room, instruction: str, *, trial: str) -> None:
+        """Raises StorageError."""
+        self.settings, self.name = room.settings, trial
+        agent = self.settings.agent
+        self.harness = Harness(agent, instruction, PromptSet.open(PROMPTS, agent.prompt))
+        self.client = _Counting(room.client)
+        self.call = Call(
+            slot=room.slot(trial, instruction), scope=self.settings.scope, temperature=self.settings.temperature
+        )
         self.end = EndReason.TIME_LIMIT  # unless the harness says otherwise: Harbor's own limit
         self._began = time.monotonic()
 
@@ -41,10 +43,6 @@ class Played:
     def cost(self) -> Decimal | None:
         """US dollars so far; None where the price is unknown."""
         return self.client.cost
-
-    def close(self) -> None:
-        """Let go of the model; an answer that is still awaited is not wanted any more."""
-        self.client.close()
 
     def write(self, path: Path) -> None:
         """Write the episode. Its outcome stands as infra until the verifier's word is known (``results.py``)."""
@@ -63,31 +61,16 @@ class Played:
 
 def play_episode(played: Played, environment: Environment, bridge: Bridge) -> None:
     """Play it to its end. Raises InfraError, Abandoned and what the model's client raises."""
-    settings = played.settings
     played.end = EndReason.INFRA
-    sandbox = HarborSandbox(environment, bridge, output_bytes=settings.output_bytes)
-    call = Call(slot=f"harbor/{played.name}", scope="", temperature=settings.temperature)
+    sandbox = HarborSandbox(environment, bridge, output_bytes=played.settings.output_bytes)
     played.end = EndReason.TIME_LIMIT
     try:
-        played.end = play(played.harness, played.client, sandbox, call).end
+        played.end = play(played.harness, played.client, sandbox, played.call).end
         sandbox.quiesce()
     except Exception:
         if not bridge.stopped.is_set():  # else that it fails now is no news
             played.end = EndReason.INFRA
         raise
-
-
-def _client(settings: AgentSettings, folder: Path) -> Client:
-    """The model's client. Every trial has one of its own: Harbor bounds how many there are."""
-    return open_client(
-        settings.model,
-        role="eval.terminalbench",
-        prices=settings.prices,
-        budget=Budget(),
-        journal_root=folder / "journal",
-        ledger=folder / "ledger.json",
-        recipes=settings.recipes,
-    )
 
 
 class _Counting:

@@ -21,7 +21,7 @@ _START = "import sys; sys.argv[0] = 'harbor'; from harbor.cli.main import app; a
 _LOOK = "import sys; print(*sys.version_info[:2])"
 _PARTS = "import importlib.metadata as m; m.version('harbor'); import runner, openai, anthropic, jinja2"
 _PROBE_SECONDS = 120.0
-_STOP_SECONDS = 60.0
+_STOP_SECONDS = 150.0
 _COMPOSED = {"docker": "docker", "podman": "podman"}
 """Harbor's environments that are containers of an engine on this machine -> its command line tool."""
 

@@ -1,16 +1,19 @@
 """What is asked of Harbor: one model, one harness, one set of tasks."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from runner.domain.errors import RecipeError
+from runner.domain.plain import fingerprint, plain
 from runner.evaluation.harbor.settings import AgentSettings
-from runner.schema import Agent, Model, Price, Sandbox
+from runner.llm.account import Account
+from runner.schema import Agent, Model, Sandbox
 from runner.schema_evaluation import Harness, TerminalBench
 
 OURS = "endless"
 """The name of our own agent in a recipe."""
+SILENT = ("oracle", "nop")
+"""Harbor's agents that ask no model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +32,20 @@ class HarborRun:
     temperature: float | None = None
     """Of the model's replies; None: the model's own setting."""
     output_bytes: int = Sandbox().output_bytes
-    prices: Mapping[str, Price] = field(default_factory=dict)
+    account: Account
+    """What our own agent asks is on it; what Harbor's agents ask is told by ``Trial.usage``."""
     retries: int = 2
     """Tries of a trial after infrastructure trouble, by Harbor itself."""
-    recipes: Path = Path()
-    """The folder that recordings of replayed models are relative to."""
 
     @property
     def ours(self) -> bool:
         """Whether the agent is our own."""
         return self.harness.agent == OURS
+
+    @property
+    def asks_unseen(self) -> bool:
+        """Whether the agent is one of Harbor's that asks a model, by itself."""
+        return self.harness.agent not in (OURS, *SILENT)
 
     def settings(self) -> AgentSettings:
         """What our own agent is told. Raises RecipeError for arguments that are no keys of ``agent``."""
@@ -53,6 +60,11 @@ class HarborRun:
             model=self.model,
             temperature=self.temperature,
             output_bytes=self.output_bytes,
-            prices=self.prices,
-            recipes=self.recipes.absolute(),
+            account=self.account,
+            scope=self._tasks(),
         )
+
+    def _tasks(self) -> str:
+        bench = self.bench
+        source = [bench.path] if bench.path is not None else [bench.dataset, bench.version, bench.commit]
+        return fingerprint(source, bench.environment, plain(self.agent), self.harness.kwargs)

@@ -14,6 +14,7 @@ from typing import Any
 
 from runner.domain.episode import EndReason, Episode, Outcome
 from runner.evaluation.harbor import outcomes
+from runner.llm.base import Usage
 from runner.store.episodes import episode_of
 
 RESULT = "result.json"
@@ -42,6 +43,8 @@ class Trial:
     """The agent's time; 0 where it never started."""
     turns: int | None
     """Replies of the model, where the agent says how many."""
+    usage: Usage
+    """Tokens, as far as the agent counts them."""
     job: str
     """Harbor's own file, relative to the folder of ``trials.jsonl``."""
 
@@ -102,6 +105,7 @@ def _trial(raw: Mapping[str, Any], attempt: int, job: str) -> Trial:
         error=error,
         seconds=round(_seconds(raw.get("agent_execution")), 3),
         turns=_turns(raw),
+        usage=_usage(raw),
         job=job,
     )
 
@@ -146,6 +150,12 @@ def _turns(raw: Mapping[str, Any]) -> int | None:
         return None
     found = metadata.get("turns", metadata.get("n_episodes"))
     return found if isinstance(found, int) else None
+
+
+def _usage(raw: Mapping[str, Any]) -> Usage:
+    found = (_of(raw, "agent_result", f"n_{name}_tokens") for name in ("input", "output", "cache"))
+    read, written, cached = (value if isinstance(value, int) else 0 for value in found)
+    return Usage(input_tokens=read, output_tokens=written, cached_tokens=cached)
 
 
 def _task(raw: Mapping[str, Any]) -> str:

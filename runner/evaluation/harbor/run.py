@@ -8,12 +8,12 @@ from threading import Event
 from typing import Any
 
 from runner.domain.episode import Outcome
-from runner.domain.errors import EngineError, Incomplete, RecipeError
+from runner.domain.errors import BudgetExceeded, EngineError, Incomplete, RecipeError
 from runner.domain.plain import plain
 from runner.evaluation.harbor.job import JOB, LOG, process_environment
-from runner.evaluation.harbor.outcomes import USERS
+from runner.evaluation.harbor.outcomes import SPENT, USERS
 from runner.evaluation.harbor.program import engine_of, require_harbor, started
-from runner.evaluation.harbor.request import HarborRun
+from runner.evaluation.harbor.request import SILENT, HarborRun
 from runner.evaluation.harbor.results import Trial, commits, read_episodes, read_object, read_trials
 from runner.evaluation.harbor.resume import prepare
 from runner.llm.factory import check_model
@@ -42,21 +42,21 @@ class HarborResult:
 
 
 def run_harbor(
-    run: HarborRun, *, stop: Event | None = None, on_trials: Callable[[Sequence[Trial]], None] | None = None
+    run: HarborRun, *, stop: Event | None = None, on_trials: Callable[[Sequence[Trial], int], None] | None = None
 ) -> HarborResult:
-    """Run what is missing of a job; ``on_trials`` gets all finished trials whenever there are new ones (their ``job``
-    tells them apart: attempts are numbered anew while some are still running).
+    """Run what is missing of a job; ``on_trials`` gets all finished trials at first and whenever there are new ones
+    (their ``job`` tells them apart: attempts are numbered anew while some are still running), and how many are missing.
 
     Raises MissingRequirement (no Python with Harbor, no engine, no key), RecipeError (the job cannot be asked for, a
-    half-done one is another, or the provider refuses our settings), EngineError (Harbor itself failed), Incomplete
-    (``stop`` was set, or trials are missing) and StorageError.
+    half-done one is another, or the provider refuses our settings), EngineError (Harbor itself failed), BudgetExceeded,
+    Incomplete (``stop`` was set, or trials are missing), StorageError and what ``on_trials`` raises.
     """
     run = replace(run, folder=run.folder.absolute())
     _check_model(run)
     env = process_environment(run)
     python, engine = require_harbor(run.bench.python, env), engine_of(run.bench.environment)
     words = prepare(run)
-    job, told = run.folder / JOB, 0
+    job, told = run.folder / JOB, -1
     with started(python, words, env, job=job, engine=engine, log=run.folder / LOG) as process:
         while process.poll() is None:
             if stop is not None and stop.wait(_LOOK_SECONDS):
@@ -72,10 +72,10 @@ def run_harbor(
 
 
 def _check_model(run: HarborRun) -> None:
-    if run.harness.agent in ("oracle", "nop"):
+    if run.harness.agent in SILENT:
         return
     role = "eval.terminalbench"
-    check_model(run.model, role, recipes=run.recipes)
+    check_model(run.model, role, recipes=run.account.recipes)
     if run.model.provider is Provider.vllm and run.model.base_url is None:
         raise RecipeError(f"{role}: the model {run.model.name!r} has no base_url, and Harbor starts no server")
 
@@ -93,27 +93,34 @@ def _check_commit(run: HarborRun, job: Path) -> None:
         )
 
 
-def _look(job: Path, known: int, on_trials: Callable[[Sequence[Trial]], None] | None) -> int:
-    """Hand out the finished trials when there are more than ``known``. Raises RecipeError for what all will share."""
+def _look(job: Path, known: int, on_trials: Callable[[Sequence[Trial], int], None] | None) -> int:
+    """Hand out the finished trials when there are more than ``known``. Raises what all others will meet, too."""
     finished = len(list(job.glob("*/result.json")))
     if finished != known:
         trials = read_trials(job)
         if on_trials is not None:
-            on_trials(trials)
-        _check_settings(trials)
+            on_trials(trials, max(0, (_expected(job) or finished + 1) - finished))
+        _check_errors(trials)
     return finished
 
 
-def _check_settings(trials: Sequence[Trial]) -> None:
+def _check_errors(trials: Sequence[Trial]) -> None:
     """A key that the provider refuses, say: every other trial would end the same way."""
     for trial in trials:
+        if trial.error.startswith(f"BudgetExceeded ({SPENT}): "):
+            raise BudgetExceeded(trial.error.partition(": ")[2])
         if trial.error.startswith(USERS):
             raise RecipeError(f"the agent cannot work: {trial.error}")
 
 
+def _expected(job: Path) -> int:
+    """How many trials the job has; 0 while Harbor has not said so."""
+    return int((read_object(job / "result.json") or {}).get("n_total_trials", 0))
+
+
 def _collect(run: HarborRun, job: Path) -> HarborResult:
     trials = read_trials(job)
-    expected = int((read_object(job / "result.json") or {}).get("n_total_trials", 0))
+    expected = _expected(job)
     if not trials or len(trials) < expected:
         raise Incomplete(f"Harbor finished {len(trials)} of {expected} trials; {_last_words(run)}")
     files = [_write(run.folder / TRIALS, [plain(trial) for trial in trials])]

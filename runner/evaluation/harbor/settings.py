@@ -4,14 +4,14 @@ It holds no secret: a key is named by its environment variable, which Harbor's p
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runner.domain.errors import RecipeError
 from runner.domain.plain import plain, unplain
-from runner.schema import Agent, Model, Price, Sandbox
+from runner.llm.account import Account
+from runner.schema import Agent, Model, Sandbox
 from runner.store.jsonl import write_json
 
 
@@ -26,9 +26,10 @@ class AgentSettings:
     """Of the model's replies; None: the model's own setting."""
     output_bytes: int = Sandbox().output_bytes
     """A command that writes more is stopped, as in the training sandboxes."""
-    prices: Mapping[str, Price] = field(default_factory=dict)
-    recipes: Path = Path()
-    """The folder that recordings of replayed models are relative to."""
+    account: Account
+    """The run's: what is asked here is journaled, booked and bounded there."""
+    scope: str = ""
+    """What the answers depend on beside the model, the instruction and the agent's limits: which tasks these are."""
 
 
 def write_settings(path: Path, settings: AgentSettings) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from runner.domain.errors import Incomplete
 from runner.evaluation.harbor import HarborRun, Trial, run_harbor
+from runner.llm.account import Account
+from runner.llm.base import Usage
+from runner.llm.pricing import cost, price_of
 from runner.phases.base import Context
 from runner.phases.evaluate.candidates import Candidate, Kind, policies
 from runner.schema import Model
 from runner.schema_evaluation import Harness, TerminalBench
-from runner.share import share_dir
 
 BENCH, TRIALS = "terminalbench", "trials.jsonl"
 
@@ -26,8 +28,10 @@ def evaluate_terminalbench(context: Context, bench: TerminalBench) -> None:
         todo = [(harness, folder) for harness, folder in jobs(context.folder, person.name, bench) if _is_open(folder)]
         if todo:
             with context.resources.serve(person.model, _role(person)) as served:
+                account = context.resources.account
+                account = account.with_free(served) if person.is_policy else account
                 for harness, folder in todo:
-                    _run(context, bench, harness, served, folder)
+                    _run(context, _job(context, bench, harness, served, account, folder))
     context.watcher.end("evaluate")
 
 
@@ -49,23 +53,27 @@ def _role(person: Candidate) -> str:
     return f"eval.terminalbench.{section}.{person.name}"
 
 
-def _run(context: Context, bench: TerminalBench, harness: Harness, served: Model, folder: Path) -> None:
+def _job(
+    context: Context, bench: TerminalBench, harness: Harness, served: Model, account: Account, folder: Path
+) -> HarborRun:
     config = context.config
-    label = f"{folder.parent.name}/{folder.name}"
-    run = HarborRun(
+    return HarborRun(
         bench=bench,
         harness=harness,
         model=served,
         folder=folder,
         agent=config.agent,
         output_bytes=config.sandbox.output_bytes,
-        prices=config.prices,
+        account=account,
         retries=config.executor.infra_retries,
-        recipes=share_dir("recipes"),
     )
-    result = run_harbor(run, stop=context.stop, on_trials=_teller(context, label))
-    if result.infra > config.executor.infra_share * len(result.trials):
-        (folder / TRIALS).unlink()
+
+
+def _run(context: Context, run: HarborRun) -> None:
+    label = f"{run.folder.parent.name}/{run.folder.name}"
+    result = run_harbor(run, stop=context.stop, on_trials=_teller(context, run, label))
+    if result.infra > context.config.executor.infra_share * len(result.trials):
+        (run.folder / TRIALS).unlink()
         cause = next(trial.error for trial in result.trials if trial.reward is None)
         raise Incomplete(
             f"{result.infra} of {len(result.trials)} trials of {label} were lost to infrastructure trouble; run the "
@@ -73,14 +81,24 @@ def _run(context: Context, bench: TerminalBench, harness: Harness, served: Model
         )
 
 
-def _teller(context: Context, label: str) -> Callable[[Sequence[Trial]], None]:
-    """Tells the console and the tracker of trials that were not there before."""
+def _teller(context: Context, run: HarborRun, label: str) -> Callable[[Sequence[Trial], int], None]:
+    """Tells the console, the tracker and the ledger of trials that were not there before."""
     told: set[str] = set()
 
-    def tell(trials: Sequence[Trial]) -> None:
+    def tell(trials: Sequence[Trial], missing: int) -> None:
         for trial in trials:
             if trial.job not in told:  # attempts are numbered anew while some still run
                 told.add(trial.job)
+                _book(context, run, trial, f"harbor/{label}/{trial.job}")
                 context.watcher.advance("evaluate", trial.outcome, f"{label} {trial.outcome.value}")
+        if missing and run.asks_unseen:
+            context.resources.check_budget()
 
     return tell
+
+
+def _book(context: Context, run: HarborRun, trial: Trial, slot: str) -> None:
+    """What one of Harbor's own agents has asked, which is known once its trial is over."""
+    if run.asks_unseen and trial.usage != Usage():
+        price = price_of(run.model, run.account.prices)
+        context.resources.book(slot, run.model.name, trial.usage, cost(price, trial.usage), trial.turns or 1)

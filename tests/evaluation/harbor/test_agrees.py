@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.accounts import account
 from support.real_harbor import TESTS, harbor_python
 
 from runner.evaluation.harbor.job import job_config
@@ -36,7 +37,11 @@ def configs(folder: Path) -> list[dict[str, Any]]:
     """Jobs of every kind."""
     runs = [
         HarborRun(
-            bench=bench, harness=harness, model=SERVED, folder=folder, prices={"ppo": Price(input=1.0, output=2.0)}
+            bench=bench,
+            harness=harness,
+            model=SERVED,
+            folder=folder,
+            account=account(folder, prices={"ppo": Price(input=1.0, output=2.0)}),
         )
         for bench in (
             TerminalBench(),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.accounts import account
 
 from runner.domain.errors import RecipeError
 from runner.evaluation.harbor.job import job_config, process_environment, resume_words, run_words
@@ -18,7 +19,8 @@ SERVED = Model(provider=Provider.vllm, name="ppo", base_url="http://127.0.0.1:81
 
 
 def run(folder: Path = Path("/somewhere"), *, model: Model = SERVED, **keys: Any) -> HarborRun:
-    return HarborRun(**{"bench": TerminalBench(), "harness": Harness(), "model": model, "folder": folder, **keys})
+    keys = {"bench": TerminalBench(), "harness": Harness(), "account": account(folder), **keys}
+    return HarborRun(model=model, folder=folder, **keys)
 
 
 def config(one: HarborRun) -> dict[str, Any]:
@@ -78,7 +80,10 @@ def test_a_recipe_may_say_more_in_harbors_words() -> None:
 
 
 def test_terminus_asks_the_same_model_with_the_same_context() -> None:
-    one = replace(terminus(kwargs={"max_turns": 50}), prices={"ppo": Price(input=1.0, output=2.0)})
+    one = replace(
+        terminus(kwargs={"max_turns": 50}),
+        account=account(Path("/somewhere"), prices={"ppo": Price(input=1.0, output=2.0)}),
+    )
     (agent,) = config(replace(one, agent=Agent(context_tokens=9000, turn_tokens=500)))["agents"]
     assert agent == {
         "name": "terminus-2",
@@ -133,7 +138,11 @@ def test_harbor_sends_no_telemetry_and_finds_this_code() -> None:
 
 
 def test_the_agents_settings_survive_their_file(tmp_path: Path) -> None:
-    one = run(harness=Harness(kwargs={"max_turns": 99}), temperature=0.3, prices={"ppo": Price(input=1.5)})
+    one = run(
+        harness=Harness(kwargs={"max_turns": 99}),
+        temperature=0.3,
+        account=account(Path("/somewhere"), prices={"ppo": Price(input=1.5)}),
+    )
     write_settings(tmp_path / "agent.json", one.settings())
     read = read_settings(tmp_path / "agent.json")
     assert read == one.settings()

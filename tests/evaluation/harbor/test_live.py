@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from support.accounts import account
 from support.endless import Workplace
 from support.loopback import Loopback
 from support.real_harbor import DONE, TESTS, command, containers, harbor_python, job, scripts
@@ -21,9 +22,10 @@ from support.rollouts import a_task
 from runner.agent.harness import PROMPTS, Harness
 from runner.agent.loop import Call
 from runner.domain.episode import EndReason, Episode, Outcome
+from runner.domain.errors import BudgetExceeded
 from runner.domain.task import Task
-from runner.evaluation.harbor import HarborRun, Trial, run_harbor
-from runner.llm.factory import open_client
+from runner.evaluation.harbor import HarborRun, run_harbor
+from runner.llm.factory import Clients
 from runner.phases.dataset.harbor import export_harbor
 from runner.prompts import PromptSet
 from runner.rollout.attempt import attempt
@@ -31,6 +33,7 @@ from runner.sandbox.registry import open_backend
 from runner.schema import Agent, Budget, Sandbox
 from runner.share import share_dir
 from runner.store.episodes import read_episodes
+from runner.store.jsonl import read_lines
 
 pytestmark = [pytest.mark.harbor, pytest.mark.docker, pytest.mark.live, pytest.mark.local, pytest.mark.timeout(280)]
 
@@ -92,21 +95,12 @@ def two(tmp_path: Path) -> Two:
 def in_training(task: Task, run: HarborRun, docker: Sandbox, cache: Path) -> Episode:
     """The same episode in the training harness, in a container of its own kind."""
     backend = open_backend(docker, cache=cache, run_label="test")
-    client = open_client(
-        run.model,
-        role="solver",
-        prices={},
-        budget=Budget(),
-        journal_root=cache / task.id,
-        ledger=cache / f"{task.id}.json",
-        recipes=cache,
-    )
     try:
-        harness = Harness(run.agent, task.instruction, PromptSet.open(PROMPTS, run.agent.prompt))
-        call = Call(slot=f"solve/{task.id}/0", scope="", temperature=None)
-        return attempt(task, 0, harness, client, call, backend).episode
+        with Clients(account(cache / task.id)) as clients:
+            harness = Harness(run.agent, task.instruction, PromptSet.open(PROMPTS, run.agent.prompt))
+            call = Call(slot=f"solve/{task.id}/0", scope="", temperature=None)
+            return attempt(task, 0, harness, clients.open(run.model, "solver"), call, backend).episode
     finally:
-        client.close()
         backend.close()
 
 
@@ -167,7 +161,7 @@ def test_a_killed_run_leaves_no_container_and_goes_on_where_it_was(
     two: Two, tmp_path: Path, docker_address: str
 ) -> None:
     place = tmp_path / "job"
-    replies = {name: [command("sleep 25"), *[DONE] * 3] for name in two.tasks}
+    replies = {name: [command("sleep 25"), DONE] for name in two.tasks}
     first = next(iter(two.tasks))
     replies[first] = [DONE]
     with Loopback(reply=scripts(replies, two.tasks)) as server:
@@ -175,7 +169,7 @@ def test_a_killed_run_leaves_no_container_and_goes_on_where_it_was(
         paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
         with subprocess.Popen(words, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True) as process:
             try:
-                until(lambda: len(server.calls) >= 2, 120)
+                until(lambda: len(list(read_lines(place / "ledger.jsonl"))) >= 2, 120)
                 assert containers(place, docker_address)
             finally:
                 process.send_signal(signal.SIGKILL)
@@ -184,12 +178,28 @@ def test_a_killed_run_leaves_no_container_and_goes_on_where_it_was(
         assert not containers(place, docker_address)
         until(lambda: not still_at(place), 30)
         done = list(place.glob(f"harbor/{first}__*/result.json"))
-        replies |= {name: [DONE] for name in two.tasks}
-        seen: list[Sequence[Trial]] = []
-        result = run_harbor(job(two.folder, place, server.url), on_trials=seen.append)
-    assert [len(trials) for trials in seen] == [1, 2]
+        seen: list[tuple[int, int]] = []
+        result = run_harbor(
+            job(two.folder, place, server.url), on_trials=lambda trials, missing: seen.append((len(trials), missing))
+        )
+        assert len(server.calls) == len(replies) + 1, "an answer was paid for twice"
+    assert seen == [(1, 1), (2, 0)]
     assert [trial.outcome for trial in result.trials] == [Outcome.FAIL] * 2
     assert [place / trial.job for trial in result.trials if trial.task == first] == done, "it was run again"
+
+
+def test_a_spent_budget_ends_the_job_which_goes_on_once_it_is_raised(two: Two, tmp_path: Path) -> None:
+    place = tmp_path / "job"
+    replies = {name: [command("true"), command("true"), DONE] for name in two.tasks}
+    with Loopback(reply=scripts(replies, two.tasks)) as server:
+        run = job(two.folder, place, server.url)
+        with pytest.raises(BudgetExceeded, match=r"all 4 calls of the budget are made .*raise budget\.calls"):
+            run_harbor(replace(run, account=account(place, budget=Budget(calls=4))))
+        assert len(server.calls) == 4
+        result = run_harbor(replace(run, account=account(place, budget=Budget(calls=6))))
+        assert len(server.calls) == 6, "an answer was paid for twice"
+    assert [(trial.turns, trial.outcome) for trial in result.trials] == [(3, Outcome.FAIL)] * 2
+    assert len(list(read_lines(place / "ledger.jsonl"))) == 6
 
 
 def until(true: Callable[[], object], seconds: float) -> None:

@@ -1,19 +1,23 @@
 """An episode on an environment that runs one command at a time, without Harbor: what is played is written down."""
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from support.accounts import account
 from support.loopback import Loopback
 
 from runner.domain.episode import EndReason, Outcome
 from runner.domain.errors import EngineError, ProviderError
 from runner.evaluation.harbor.played import Played, play_episode
+from runner.evaluation.harbor.room import Room
 from runner.evaluation.harbor.sandbox import HarborSandbox
 from runner.evaluation.harbor.settings import AgentSettings
 from runner.rollout.bridge import Bridge
@@ -58,9 +62,13 @@ class Machine:
         return Executed(done.stdout, done.stderr, done.returncode)
 
 
-def settings(url: str, **keys: object) -> AgentSettings:
+@contextlib.contextmanager
+def room(folder: Path, url: str) -> Iterator[Room]:
+    """The room of a job in Harbor's process."""
     model = Model(provider=Provider.openai, name="m", base_url=f"{url}/v1", max_retries=0)
-    return AgentSettings(agent=Agent(), model=model, prices={"m": Price(input=1.0, output=1.0)}, **keys)
+    paid = account(folder, prices={"m": Price(input=1.0, output=1.0)})
+    with contextlib.closing(Room(AgentSettings(agent=Agent(), model=model, account=paid), folder)) as made:
+        yield made
 
 
 def test_the_shell_starts_where_the_environment_does_with_quiet_tools(tmp_path: Path) -> None:
@@ -86,13 +94,12 @@ def test_an_episode_is_written_with_its_turns_and_costs(tmp_path: Path) -> None:
         bridge = Bridge()
         await asyncio.to_thread(lambda: play_episode(played, Machine(tmp_path), bridge))
 
-    with Loopback(reply=lambda call: DONE) as server:
-        played = Played(settings(server.url), "Do nothing.", name="task__1__agent", folder=tmp_path)
+    with Loopback(reply=lambda call: DONE) as server, room(tmp_path, server.url) as made:
+        played = Played(made, "Do nothing.", trial="task__1")
         asyncio.run(main(played))
         played.write(tmp_path / "episode.json")
-        played.close()
     episode = episode_of(json.loads((tmp_path / "episode.json").read_text()))
-    assert (episode.task_id, episode.outcome, episode.end) == ("task__1__agent", Outcome.INFRA, EndReason.DONE)
+    assert (episode.task_id, episode.outcome, episode.end) == ("task__1", Outcome.INFRA, EndReason.DONE)
     assert [turn.reply for turn in episode.turns] == [DONE]
     (bill,) = server.billed
     assert played.cost == Decimal(bill.input_tokens + bill.output_tokens) / 1_000_000
@@ -103,14 +110,13 @@ def test_trouble_of_engine_and_provider_is_raised_and_no_end_of_the_agents(tmp_p
         bridge = Bridge()
         await asyncio.to_thread(lambda: play_episode(played, machine, bridge))
 
-    with Loopback(reply=lambda call: "") as server:
-        played = Played(settings(server.url), "Do nothing.", name="a", folder=tmp_path)
+    with Loopback(reply=lambda call: "") as server, room(tmp_path, server.url) as made:
+        played = Played(made, "Do nothing.", trial="a")
         with pytest.raises(EngineError, match="no such container"):
             asyncio.run(main(played, Machine(tmp_path, broken=True)))
         assert played.end is EndReason.INFRA
-        played.close()
-    played = Played(settings(server.url), "Do nothing.", name="b", folder=tmp_path)
-    with pytest.raises(ProviderError):
-        asyncio.run(main(played, Machine(tmp_path)))
-    assert played.end is EndReason.INFRA
-    played.close()
+    with room(tmp_path, server.url) as made:
+        played = Played(made, "Do nothing.", trial="b")
+        with pytest.raises(ProviderError):
+            asyncio.run(main(played, Machine(tmp_path)))
+        assert played.end is EndReason.INFRA

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.accounts import account
 
 from runner.domain.errors import MissingRequirement, RecipeError
 from runner.evaluation.harbor import HarborRun, run_harbor
@@ -66,7 +67,8 @@ def test_a_missing_engine_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_model_that_nobody_serves_is_refused(tmp_path: Path) -> None:
     model = Model(provider=Provider.vllm, name="ppo", base_url="http://127.0.0.1:1")
-    run = HarborRun(bench=TerminalBench(), harness=Harness(), model=model, folder=tmp_path / "out")
+    out = tmp_path / "out"
+    run = HarborRun(bench=TerminalBench(), harness=Harness(), model=model, folder=out, account=account(out))
     with pytest.raises(RecipeError, match=r"eval\.terminalbench\.base_url"):
         run_harbor(replace(run, model=replace(model, base_url="127.0.0.1:1")))
     with pytest.raises(MissingRequirement, match="UNSET_KEY"):

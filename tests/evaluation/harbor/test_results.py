@@ -46,6 +46,7 @@ def test_the_verifiers_reward_decides(tmp_path: Path, reward: float, outcome: st
         "error": "",
         "seconds": 62.5,
         "turns": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0, "cached_tokens": 0},
         "job": "harbor/a__1/result.json",
     }
 

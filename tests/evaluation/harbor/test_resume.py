@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.accounts import account
 
 from runner.domain.errors import RecipeError
 from runner.evaluation.harbor.request import HarborRun
@@ -17,7 +18,8 @@ MODEL = Model(provider=Provider.openai, name="m", base_url="http://127.0.0.1:1/v
 
 
 def asked(folder: Path, **bench: Any) -> HarborRun:
-    return HarborRun(bench=TerminalBench(**bench), harness=Harness(), model=MODEL, folder=folder)
+    bench = TerminalBench(**bench)
+    return HarborRun(bench=bench, harness=Harness(), model=MODEL, folder=folder, account=account(folder))
 
 
 def half_done(folder: Path) -> Path:

@@ -3,30 +3,20 @@
 import json
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.accounts import account
+from support.stand_in import rewarded, stand_in, trial
 
 from runner.domain.errors import EngineError, Incomplete, RecipeError
-from runner.evaluation.harbor import HarborRun, Trial, run_harbor
+from runner.evaluation.harbor import HarborRun, run_harbor
 from runner.schema import Model, Provider
 from runner.schema_evaluation import Harness, TerminalBench
 from runner.store.jsonl import read_lines
 
 MODEL = Model(provider=Provider.openai, name="m", base_url="http://127.0.0.1:1/v1")
-BEGIN = "mkdir -p harbor && cp job.json harbor/config.json && echo '{\"n_total_trials\": 2}' >harbor/result.json"
-
-
-def trial(name: str, **keys: Any) -> str:
-    """A command that leaves a finished trial."""
-    row = json.dumps({"task_name": name[:-3], "started_at": name, **keys})
-    return f"mkdir -p harbor/{name}; echo '{row}' >harbor/{name}/result.json"
-
-
-def rewarded(value: float) -> dict[str, Any]:
-    return {"verifier_result": {"rewards": {"reward": value}}}
 
 
 def raised(name: str) -> dict[str, Any]:
@@ -34,22 +24,17 @@ def raised(name: str) -> dict[str, Any]:
 
 
 def job(folder: Path, *commands: str, **bench: Any) -> HarborRun:
-    """A job whose Python is a program that answers what it is asked about itself, then does these commands."""
-    folder.mkdir(exist_ok=True)
-    python = folder / "python"
-    body = "\n".join(["set -e", 'echo "$@" >>words', BEGIN, *commands])
-    answers = "*version_info*) echo 3 12;;\n*metadata*) ;;\n"
-    python.write_text(f'#!/bin/bash\ncase "$2" in\n{answers}*)\n{body}\n;;\nesac\n')
-    python.chmod(0o755)
-    made = TerminalBench(python=str(python), environment="modal", **bench)
-    return HarborRun(bench=made, harness=Harness(), model=MODEL, folder=folder / "job")
+    """A job for which these commands stand in."""
+    made = TerminalBench(python=str(stand_in(folder, *commands)), environment="modal", **bench)
+    place = folder / "job"
+    return HarborRun(bench=made, harness=Harness(), model=MODEL, folder=place, account=account(place))
 
 
 def test_a_job_ends_in_rows_and_episodes(tmp_path: Path) -> None:
-    seen: list[Sequence[Trial]] = []
+    seen: list[tuple[int, int]] = []
     one = job(tmp_path, trial("a__1", **rewarded(1.0)), "sleep 1", trial("b__1", **raised("HealthcheckError")))
-    result = run_harbor(one, on_trials=seen.append)
-    assert [len(trials) for trials in seen] == [1, 2]
+    result = run_harbor(one, on_trials=lambda trials, missing: seen.append((len(trials), missing)))
+    assert seen == [(1, 1), (2, 0)]
     assert result.files == (one.folder / "trials.jsonl", one.folder / "episodes.jsonl")
     rows = [(row["task"], row["outcome"], row["job"]) for row in read_lines(one.folder / "trials.jsonl")]
     assert rows == [("a", "pass", "harbor/a__1/result.json"), ("b", "infra", "harbor/b__1/result.json")]

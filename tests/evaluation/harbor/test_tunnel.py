@@ -1,12 +1,12 @@
 """The shell behind one-shot executions answers as a shell on a pipe does: output, exit codes, folders, limits."""
 
 import os
-import signal
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,7 +116,7 @@ def test_jobs_outlive_the_release_and_may_go_on_printing(tmp_path: Path) -> None
             time.sleep(0.05)
         assert (tmp_path / "finished").read_text() == "whole\n"
     for process in marked(tmp_path):  # a sandbox's end, which there is none of here
-        os.kill(int(process.parent.name), signal.SIGKILL)
+        process.kill()
 
 
 def test_a_closed_shell_leaves_no_process_and_no_file(tmp_path: Path) -> None:
@@ -127,16 +127,10 @@ def test_a_closed_shell_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     assert not marked(tmp_path)
 
 
-def marked(folder: Path) -> list[Path]:
-    """The command lines that name the folder."""
-    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(folder).encode() in _bytes(path)]
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+def marked(folder: Path) -> list[psutil.Process]:
+    """The processes that name the folder in their command, or are in it."""
+    found = psutil.process_iter(["cmdline", "cwd"])
+    return [process for process in found if str(folder) in f"{process.info['cwd']} {process.info['cmdline']}"]
 
 
 @settings(max_examples=12, deadline=None)

@@ -174,7 +174,6 @@ def _check_rows(tmp_path: Path, found: dict[str, list[dict]]) -> None:
 @pytest.mark.docker
 @pytest.mark.live
 @pytest.mark.timeout(600)
-@pytest.mark.filterwarnings("ignore:unclosed <socket", "ignore:Exception ignored in. <socket")  # the SDK's
 def test_a_daemon_that_is_killed_and_comes_back_costs_nobody_a_reward(
     tmp_path: Path, session_cache: Path, daemon: Daemon, docker_settings: Sandbox
 ) -> None:
@@ -207,7 +206,7 @@ def test_a_daemon_that_is_killed_and_comes_back_costs_nobody_a_reward(
     finally:
         worker.close()
     assert _containers(daemon.address) == []
-    gc.collect()  # what the SDK did not close is found here, where it is expected, and not in a later test
+    gc.collect()  # a socket left open is found here, and not in a later test
 
 
 def _containers(address: str) -> list[str]:
