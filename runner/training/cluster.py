@@ -6,6 +6,7 @@ kill -9 first stops the job of the killed one: two trainings must not write to o
 
 import json
 import logging
+import shlex
 import shutil
 import subprocess
 import uuid
@@ -54,10 +55,17 @@ def _program(python: str) -> str:
 
 
 def _stop(ray: str, address: str, job: str) -> bool:
-    """Whether the cluster has answered. Harmless for a job that has ended, or never began."""
+    """Whether the job does not run any more, as one that has ended or never began."""
+    words = [ray, "job", "stop", "--address", address, job]
     try:
-        subprocess.run([ray, "job", "stop", "--address", address, job], capture_output=True, timeout=_STOP_SECONDS)
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=_STOP_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        log.warning("the cluster at %s may still run job %s: %s; `ray job stop %s` ends it", address, job, error, job)
-        return False
-    return True
+        return _may_run(words, str(error))
+    if done.returncode == 0 or f"{job} does not exist" in done.stderr:
+        return True
+    return _may_run(words, done.stderr.strip().rpartition("\n")[2])
+
+
+def _may_run(words: Sequence[str], why: str) -> bool:
+    log.warning("a job may still run on the cluster: %s; `%s` ends it", why, shlex.join(["ray", *words[1:]]))
+    return False

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -107,12 +108,33 @@ def test_a_job_ends_with_its_submitter(submit: Submit, tmp_path: Path) -> None:
 
 def test_the_job_of_a_killed_run_is_stopped_before_the_next_one(cluster: str, submit: Submit, tmp_path: Path) -> None:
     words = [trainer_python(), "-c", SLEEPER, str(tmp_path / "pid")]
-    killed = submitted(cluster, words, {}, note=tmp_path / "job.txt")
-    with subprocess.Popen(killed.__enter__(), stdout=subprocess.DEVNULL) as client:
-        assert until((tmp_path / "pid").exists, 60)
-        client.send_signal(signal.SIGKILL)
-    pid = int((tmp_path / "pid").read_text())
-    assert psutil.pid_exists(pid), "the cluster goes on with it"
-    with submit("import time; time.sleep(1)") as trainer:
-        assert until(lambda: not psutil.pid_exists(pid), 60)
-        _end(trainer)
+    with contextlib.ExitStack() as late:  # a run that is killed leaves nothing behind it in order
+        killed = late.enter_context(submitted(cluster, words, {}, note=tmp_path / "job.txt"))
+        with subprocess.Popen(killed, stdout=subprocess.DEVNULL) as client:
+            assert until((tmp_path / "pid").exists, 60)
+            client.send_signal(signal.SIGKILL)
+        pid = int((tmp_path / "pid").read_text())
+        assert psutil.pid_exists(pid), "the cluster goes on with it"
+        with submit("import time; time.sleep(1)") as trainer:
+            assert until(lambda: not psutil.pid_exists(pid), 60)
+            _end(trainer)
+
+
+def test_a_job_is_not_forgotten_while_its_cluster_does_not_answer(tmp_path: Path, caplog: Any) -> None:
+    address, note = f"http://127.0.0.1:{free_port()}", tmp_path / "job.txt"
+    with submitted(address, [trainer_python(), "-c", ""], {}, note=note):
+        job = note.read_text()
+    assert note.read_text() == job
+    assert f"ray job stop --address {address} {job}` ends it" in caplog.text
+    with (
+        pytest.raises(TrainerError, match=f"an earlier attempt's job may still run: .*{job}` ends it"),
+        submitted(address, [trainer_python(), "-c", ""], {}, note=note),
+    ):
+        pytest.fail("it was submitted beside the earlier one")
+
+
+def test_a_job_that_the_cluster_does_not_know_is_forgotten(cluster: str, tmp_path: Path) -> None:
+    (tmp_path / "job.txt").write_text("endless-of-yesterday")
+    with submitted(cluster, [trainer_python(), "-c", ""], {}, note=tmp_path / "job.txt"):
+        assert (tmp_path / "job.txt").read_text() != "endless-of-yesterday"
+    assert not (tmp_path / "job.txt").exists()
