@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 SECONDS = 60.0
 SLOW = {"slow-before": "sleep 3; exec runc", "slow-after": "runc"}
 """Runtimes of containers that take seconds to create one, before or after it is there, so that a daemon can die
@@ -86,8 +88,15 @@ class Daemon:
         return [point for point in points if point.startswith(f"{self._folder}/data/") and not point.startswith(own)]
 
     def processes(self) -> list[str]:
-        """Shims and whatever runs in containers, once they had time to end."""
-        return [_command(pid) for pid in self.members() if pid not in self._own()]
+        """Whatever runs in containers, and the shims that hold it.
+
+        Left out is a shim that holds nothing, of a container that neither Docker nor containerd knows any more. A
+        daemon that dies while it removes a container leaves one, whoever asked for it: containerd drops the removal
+        half-way (its issue 8981), and no request reaches the shim from then on.
+        """
+        others = [pid for pid in self.members() if pid not in self._own()]
+        known = self._known() if any(map(_is_empty_shim, others)) else ""
+        return [_command(pid) for pid in others if not _is_empty_shim(pid) or _container(pid) in known]
 
     def cgroups(self) -> list[str]:
         """The control groups of containers."""
@@ -138,6 +147,13 @@ class Daemon:
             attempt.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
             return attempt.recv(64).startswith(b"HTTP/1.0 200")
         return False
+
+    def _known(self) -> str:
+        """The containers and tasks that containerd lists; Docker's are among them. Raises CalledProcessError."""
+        inside = ["nsenter", "--mount", "--target", str(self._place.pid), "--", "ctr", "--address"]
+        words = [*inside, f"{self._folder}/containerd.sock", "--namespace", "moby"]
+        said = [subprocess.check_output([*words, what, "list", "--quiet"], text=True) for what in ("container", "task")]
+        return "\n".join(said)
 
     def _own(self) -> set[int]:
         return {self._place.pid, *(program.pid for program in self._programs.values())}
@@ -212,6 +228,17 @@ def _remove_group(path: Path) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
+
+
+def _is_empty_shim(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return "containerd-shim" in _command(pid).partition(" ")[0] and not psutil.Process(pid).children()
+    return False
+
+
+def _container(pid: int) -> str:
+    """The container of a shim."""
+    return _command(pid).partition(" -id ")[2].partition(" ")[0]
 
 
 def _namespace(pid: int) -> str:
