@@ -9,8 +9,9 @@ from rich.table import Table
 from runner.cli.console import console
 from runner.compose import variants
 from runner.phases.base import Estimate
+from runner.phases.estimates import total
 from runner.pipeline.compile import Step, compile_recipe
-from runner.pipeline.estimate import step_estimates, total
+from runner.pipeline.estimate import step_estimates
 from runner.pipeline.layout import Outputs
 from runner.schema import Config
 from runner.store.artifacts import Store
@@ -24,6 +25,8 @@ def main(arguments: argparse.Namespace) -> int:
         estimates = step_estimates(config, steps, outputs.store)
         screen.print(f"[bold]{config.name}[/]  {composition.variant}")
         screen.print(_table(config, steps, outputs.store, estimates))
+        for line in filter(None, (estimate.note for estimate in estimates)):
+            screen.print(line)
         _training(screen, config, steps, outputs.store)
         screen.print(f"run folder: {outputs.run(config, steps).path}\n", soft_wrap=True)
     return 0

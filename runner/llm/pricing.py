@@ -1,7 +1,6 @@
 """What calls cost, in exact decimal dollars. An unknown price is an unknown cost, never 0."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from runner import schema
@@ -10,24 +9,6 @@ from runner.llm.base import Request, Usage
 _MILLION = Decimal(1_000_000)
 _OVERHEAD_TOKENS = 64
 """What a provider's chat template may add to one message."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """What a number of calls is expected to take."""
-
-    calls: int
-    usage: Usage
-    dollars: Decimal | None
-    """None where the price is unknown."""
-
-    def __add__(self, other: "Estimate") -> "Estimate":
-        known = self.dollars is not None and other.dollars is not None
-        return Estimate(
-            calls=self.calls + other.calls,
-            usage=self.usage + other.usage,
-            dollars=self.dollars + other.dollars if known else None,  # type: ignore[operator]
-        )
 
 
 def price_of(model: schema.Model, prices: Mapping[str, schema.Price]) -> schema.Price | None:
@@ -56,12 +37,6 @@ def worst_case(price: schema.Price | None, request: Request) -> Decimal | None:
     """An upper bound on what a call may cost: a token is at least one byte, and the reply may use all its tokens."""
     read = sum(len(m.content.encode("utf-8", "replace")) + _OVERHEAD_TOKENS for m in request.messages)
     return cost(price, Usage(input_tokens=read, output_tokens=request.max_tokens))
-
-
-def estimate(price: schema.Price | None, *, calls: int, input_tokens: int, output_tokens: int) -> Estimate:
-    """What ``calls`` calls of this average size take; tokens are per call."""
-    usage = Usage(input_tokens=calls * input_tokens, output_tokens=calls * output_tokens)
-    return Estimate(calls=calls, usage=usage, dollars=cost(price, usage))
 
 
 def show(dollars: Decimal | None) -> str:

@@ -47,6 +47,7 @@ class Estimate:
     dollars: float | None = None
     """For ``likely_calls``; None when a price is unknown."""
     note: str = ""
+    """What is not in it, in a sentence."""
 
 
 class Resources(Protocol):

@@ -18,7 +18,7 @@ from runner.domain.errors import BudgetExceeded, ProviderError, StorageError
 from runner.llm.base import Completion, Request, Usage
 from runner.llm.ledger import Ledger
 from runner.llm.limits import BudgetedClient, LimitedClient
-from runner.llm.pricing import cost, estimate, price_of, show, worst_case
+from runner.llm.pricing import cost, price_of, show, worst_case
 
 PRICE = schema.Price(input=3.0, output=15.0, cached=0.3)
 USAGE = Usage(input_tokens=1000, output_tokens=100, cached_tokens=400)
@@ -79,13 +79,6 @@ def test_the_worst_case_is_never_below_a_real_call(text: str, written: int) -> N
     assert real is not None
     assert worst is not None
     assert worst >= real
-
-
-def test_estimates_add_up_and_one_unknown_makes_the_sum_unknown() -> None:
-    one = estimate(PRICE, calls=10, input_tokens=1000, output_tokens=100)
-    assert (one.calls, one.usage.input_tokens, one.dollars) == (10, 10_000, Decimal("0.045"))
-    assert (one + one).dollars == Decimal("0.09")
-    assert (one + estimate(None, calls=1, input_tokens=1, output_tokens=1)).dollars is None
 
 
 def test_the_shipped_prices_are_prices() -> None:

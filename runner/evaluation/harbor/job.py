@@ -5,8 +5,8 @@ an equal one: our own agent reads the model's address from its settings file, Ha
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from fnmatch import fnmatch
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,8 +15,10 @@ import runner
 from runner.domain.errors import RecipeError
 from runner.evaluation.harbor import outcomes
 from runner.evaluation.harbor.request import SILENT, HarborRun
+from runner.evaluation.harbor.tasks import folder_of, task_folders
 from runner.llm.pricing import price_of
 from runner.schema import Model, Provider
+from runner.schema_evaluation import TerminalBench
 
 JOB = "harbor"
 """The job's folder."""
@@ -75,22 +77,22 @@ def _environment(name: str) -> dict[str, Any]:
 def _dataset(run: HarborRun) -> dict[str, Any]:
     bench = run.bench
     names = {"task_names": list(bench.tasks)} if bench.tasks else {}
-    if bench.path is not None:
-        folder = Path(bench.path).expanduser().absolute()
-        if not folder.is_dir():
-            raise RecipeError(f"eval.terminalbench.path is {bench.path!r}, where there is no folder")
-        _require_tasks(folder, bench.tasks)
+    folder = folder_of(bench)
+    if folder is not None:
+        _require_tasks(bench, folder)
         return {"path": str(folder), **names}
     if "/" in bench.dataset and bench.commit is not None:  # a package of Harbor's hub, whose revisions are its commits
         return {"name": bench.dataset, "ref": bench.commit, **names}
     return {"name": bench.dataset, **({"version": bench.version} if bench.version else {}), **names}
 
 
-def _require_tasks(folder: Path, patterns: Sequence[str]) -> None:
+def _require_tasks(bench: TerminalBench, folder: Path) -> None:
     """Raises RecipeError where there is nothing to run."""
-    tasks = sorted(path.parent.name for path in folder.glob("*/task.toml"))
-    if not any(fnmatch(task, pattern) for task in tasks for pattern in (patterns or ["*"])):
-        what = f"none of {', '.join(patterns)}" if patterns and tasks else "no Harbor task (a folder with a task.toml)"
+    if not folder.is_dir():
+        raise RecipeError(f"eval.terminalbench.path is {bench.path!r}, where there is no folder")
+    if not task_folders(bench):
+        some = bench.tasks and task_folders(replace(bench, tasks=[]))
+        what = f"none of {', '.join(bench.tasks)}" if some else "no Harbor task (a folder with a task.toml)"
         raise RecipeError(f"eval.terminalbench: there is {what} in {folder}")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from runner.domain.errors import RecipeError
 from runner.domain.plain import fingerprint, plain
 from runner.evaluation.harbor.settings import AgentSettings
+from runner.evaluation.harbor.tasks import tasks_identity
 from runner.llm.account import Account
 from runner.schema import Agent, Model, Sandbox
 from runner.schema_evaluation import Harness, TerminalBench
@@ -61,10 +62,5 @@ class HarborRun:
             temperature=self.temperature,
             output_bytes=self.output_bytes,
             account=self.account,
-            scope=self._tasks(),
+            scope=fingerprint(tasks_identity(self.bench), plain(self.agent), self.harness.kwargs),
         )
-
-    def _tasks(self) -> str:
-        bench = self.bench
-        source = [bench.path] if bench.path is not None else [bench.dataset, bench.version, bench.commit]
-        return fingerprint(source, bench.environment, plain(self.agent), self.harness.kwargs)

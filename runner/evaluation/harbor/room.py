@@ -35,7 +35,12 @@ class Room:
         self._trials = folder / JOB
         self._lock = threading.Lock()
         self._clients = Clients(settings.account)
-        self.client: Client = _Awaited(self._clients.open(settings.model, ROLE))
+        self._asked = _Awaited(self._clients.open(settings.model, ROLE))
+
+    @property
+    def client(self) -> Client:
+        """The model, for all trials. It is closed with the room."""
+        return self._asked
 
     def slot(self, trial: str, instruction: str) -> str:
         """Where the journal keeps a trial's answers. Raises StorageError."""
@@ -51,8 +56,7 @@ class Room:
 
     def close(self) -> None:
         """Ask nothing new, wait for what is awaited, let go of the model. Raises StorageError."""
-        assert isinstance(self.client, _Awaited)
-        self.client.drain(LAST_SECONDS)
+        self._asked.drain(LAST_SECONDS)
         self._clients.close()
 
 

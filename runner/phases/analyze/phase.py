@@ -55,7 +55,7 @@ class AnalyzePhase:
     report = staticmethod(make_report)
 
     def estimate(self, config: Config, items: int) -> Estimate:
-        return Estimate(note="no model calls")
+        return Estimate()
 
 
 def _summary(found: list[Source], analysed: Analysed, last: str) -> dict[str, Any]:

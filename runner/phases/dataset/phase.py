@@ -65,7 +65,7 @@ class DatasetPhase:
     report = staticmethod(make_report)
 
     def estimate(self, config: Config, items: int) -> Estimate:
-        return Estimate(note="no model calls")
+        return Estimate()
 
     def _write_tasks(self, context: Context, kept: dict[str, Kept]) -> None:
         """Copy the tasks with what the filter learnt: pass rates, and a solution where the generator gave none."""

@@ -4,12 +4,12 @@ from typing import Any
 
 from runner.agent.harness import PROMPTS
 from runner.domain.plain import plain
+from runner.evaluation.harbor.tasks import tasks_identity
 from runner.phases.base import Context, Estimate, model_identity, sandbox_identity
-from runner.phases.dataset.split import split
 from runner.phases.evaluate.dev import evaluate_dev
+from runner.phases.evaluate.estimate import evaluation_estimate
 from runner.phases.evaluate.report import report as make_report
 from runner.phases.evaluate.terminalbench import evaluate_terminalbench
-from runner.phases.filter.phase import OUTPUT_TOKENS, PROMPT_TOKENS, TOKENS_PER_TURN, TURNS
 from runner.phases.policy import policy_identity
 from runner.prompts import PromptSet
 from runner.schema import Config
@@ -48,17 +48,7 @@ class EvaluatePhase:
     report = staticmethod(make_report)
 
     def estimate(self, config: Config, items: int) -> Estimate:
-        """Calls of the models that the recipe names; its own policies cost nothing."""
-        dev = _settings(config).dev
-        if dev is None or not dev.models:
-            return Estimate(note="its own policies cost nothing")
-        episodes, turns = _tasks(config, dev, items) * dev.samples * len(dev.models), min(TURNS, config.agent.max_turns)
-        return Estimate(
-            calls=episodes * config.agent.max_turns,
-            likely_calls=episodes * turns,
-            input_tokens=episodes * sum(PROMPT_TOKENS + TOKENS_PER_TURN * turn for turn in range(turns)),
-            output_tokens=episodes * turns * OUTPUT_TOKENS,
-        )
+        return evaluation_estimate(config, items)
 
 
 def _settings(config: Config) -> Evaluation:
@@ -78,14 +68,9 @@ def _bench_identity(bench: TerminalBench | None) -> Any:
     if bench is None:
         return None
     named = {name: model_identity(model) for name, model in bench.models.items()}
-    kept = {name: value for name, value in plain(bench).items() if name not in ("concurrency", "python", "environment")}
-    return {**kept, "models": named}
+    kept = {name: value for name, value in plain(bench).items() if name not in _ELSEWHERE}
+    return {**kept, "tasks": tasks_identity(bench), "models": named}
 
 
-def _tasks(config: Config, dev: Dev, items: int) -> int:
-    ids = [str(index) for index in range(items)]
-    settings = config.dataset
-    train, held_out = split(
-        ids, dev_tasks=settings.dev_tasks, max_dev_share=settings.max_dev_share, seed=settings.split_seed
-    )
-    return len(held_out if dev.split.name == "dev" else train)
+_ELSEWHERE = ("concurrency", "python", "environment", "dataset", "version", "commit", "path")
+"""Keys of a benchmark that change no score, or that its tasks stand for."""

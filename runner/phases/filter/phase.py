@@ -7,6 +7,7 @@ from typing import Any
 from runner.agent.harness import PROMPTS
 from runner.domain.plain import plain
 from runner.phases.base import Context, Estimate, model_identity, sandbox_identity
+from runner.phases.estimates import episodes_estimate
 from runner.phases.filter.predicates import parse_all
 from runner.phases.filter.report import EPISODES, TASKS
 from runner.phases.filter.report import report as make_report
@@ -16,13 +17,6 @@ from runner.phases.summary import TaskSummary, summarise
 from runner.prompts import PromptSet
 from runner.schema import Config
 from runner.store.jsonl import write_rows
-
-TURNS = 6
-PROMPT_TOKENS = 800
-TOKENS_PER_TURN = 350
-OUTPUT_TOKENS = 150
-"""Rough, for estimates: the quickstart's episodes have 5.6 turns, a prompt of 700 to 900 tokens and grow by about 200
-tokens a turn, 64 of them written. Models that think aloud write more than its recorded replies do."""
 
 
 class FilterPhase:
@@ -50,13 +44,7 @@ class FilterPhase:
     report = staticmethod(make_report)
 
     def estimate(self, config: Config, items: int) -> Estimate:
-        episodes, turns = items * config.filter.n, min(TURNS, config.agent.max_turns)
-        return Estimate(
-            calls=episodes * config.agent.max_turns,
-            likely_calls=episodes * turns,
-            input_tokens=episodes * sum(PROMPT_TOKENS + TOKENS_PER_TURN * turn for turn in range(turns)),
-            output_tokens=episodes * turns * OUTPUT_TOKENS,
-        )
+        return episodes_estimate(config, config.models.solver, items * config.filter.n)
 
     def _run_episodes(self, context: Context, tasks: list[Path]) -> Book:
         settings, client = context.config.filter, context.resources.client("solver")

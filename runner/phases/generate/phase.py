@@ -12,7 +12,9 @@ from runner.domain.episode import Outcome
 from runner.domain.errors import Incomplete
 from runner.domain.plain import fingerprint, plain
 from runner.domain.task import Task
+from runner.llm.base import Usage
 from runner.phases.base import Context, Estimate, Spend, model_identity, sandbox_identity, sandbox_world
+from runner.phases.estimates import calls_estimate
 from runner.phases.generate.draw import Draw, DrawRecord, Maker
 from runner.phases.generate.reasons import Reason
 from runner.phases.generate.report import report as make_report
@@ -66,13 +68,9 @@ class GeneratePhase:
 
     def estimate(self, config: Config, items: int) -> Estimate:
         draws = config.generate.draws
-        likely = round(CALLS_PER_DRAW * draws)
-        return Estimate(
-            calls=3 * config.generate.rounds * draws,
-            likely_calls=likely,
-            input_tokens=likely * INPUT_TOKENS,
-            output_tokens=likely * OUTPUT_TOKENS,
-        )
+        likely, most = round(CALLS_PER_DRAW * draws), 3 * config.generate.rounds * draws
+        usage = Usage(input_tokens=likely * INPUT_TOKENS, output_tokens=likely * OUTPUT_TOKENS)
+        return calls_estimate(config, config.models.generator, usage, calls=most, likely=likely)
 
     def _make_tasks(self, context: Context) -> list[DrawRecord]:
         config = context.config

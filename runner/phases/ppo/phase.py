@@ -67,7 +67,7 @@ class PpoPhase:
         return make_report(config, self.name, folder, fingerprint, episodes)
 
     def estimate(self, config: Config, items: int) -> Estimate:
-        return Estimate(note="no model calls")
+        return Estimate()
 
     def _facts(self, context: Context) -> Facts:
         folder, dataset = context.folder, context.upstream["dataset"]

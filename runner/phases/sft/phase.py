@@ -56,7 +56,7 @@ class SftPhase:
         return make_report(config, self.name, folder, fingerprint)
 
     def estimate(self, config: Config, items: int) -> Estimate:
-        return Estimate(note="no model calls")
+        return Estimate()
 
     def _write_conversations(self, context: Context, target: Path) -> None:
         sft, agent = context.config.sft, context.config.agent
