@@ -66,7 +66,11 @@ class Price:
 
 @dataclass(frozen=True)
 class Budget:
-    """A hard stop. Reaching it leaves a state that resumes once the limit is raised."""
+    """A hard stop. Reaching it leaves a state that resumes once the limit is raised.
+
+    It holds in a benchmark, too. Only what agents of Harbor's own (terminus-2) ask is known no sooner than their trials
+    end, so the trials in flight may go beyond it.
+    """
 
     dollars: float | None = None
     """Counts every live call of this run, earlier attempts included. Needs a known price for each live model."""
