@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.daemon import SLOW, Daemon
 from support.leftovers import left_at
+from support.processes import until
 
 from runner.domain.errors import EngineError, EngineGone
 from runner.domain.task import Environment
@@ -133,6 +134,29 @@ def test_a_container_that_could_not_be_removed_goes_when_the_next_one_comes(
     (left,) = listed(all=True)
     with backend.start(image):
         assert left.id not in [container.id for container in listed(all=True)]
+
+
+def test_a_restart_takes_one_signal(backend: DockerBackend, image: Image, daemon: Daemon) -> None:
+    with backend.start(image) as sandbox:
+        for _ in range(3):
+            sandbox.run("sleep 60 &", timeout=10)
+            sandbox.quiesce()
+    assert "using the force" not in daemon.log(), (
+        "Docker will look again, and take the container for one that has ended"
+    )
+
+
+def test_a_container_that_is_taken_for_an_ended_one_goes_with_its_processes(
+    backend: DockerBackend, image: Image, daemon: Daemon
+) -> None:
+    engine = backend._engine
+    with containers.created(engine, image.reference, "gone", entrypoint=["sleep"], command=["600"]) as container:
+        container.start()
+        daemon.invent_end(str(container.id))
+        assert until(lambda: not engine.client.api.inspect_container(container.id)["State"]["Running"], 10)
+        assert daemon.processes()
+        containers.remove_left(engine, str(container.id))
+    assert left_at(daemon) == []
 
 
 @pytest.mark.parametrize("runtime", SLOW)

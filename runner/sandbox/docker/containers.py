@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -31,10 +32,16 @@ ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KIL
 """All that the sandbox's own root may do: read and repair files, become the agent for the tests' children."""
 HALF_STARTED_SECONDS = 20.0
 """containerd needs about five to clear away what a daemon was starting when it died."""
+SETTLE_SECONDS = 1.0
+"""Between two looks at a container that was started in order to be removed."""
+STOP_SIGNAL = "SIGKILL"
+"""The first signal is the last. Docker asks politely and then kills; where the process has ended in between, it notes
+to look again ten seconds later, and then takes a container that was restarted meanwhile for one that has ended
+(``killWithSignal`` in its daemon/kill.go): episodes lose their programs, and the container outlives its removal."""
 BUILD_MEMORY_MB, BUILD_PIDS = 4096, 2048
 REMOVERS = 16
 """Threads that remove what was left; the engine's own limit (``Engine.turn``) may be lower."""
-_OWN_OPTIONS = ("command", "entrypoint", "user", "labels")
+_OWN_OPTIONS = ("command", "entrypoint", "user", "labels", "stop_signal")
 """What is the container's own; its other options are its host's."""
 PODMAN_ULIMITS = {"nofile": 1024, "nproc": 16384}
 
@@ -126,7 +133,8 @@ def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["C
     is there at the end is left for ``reap``.
     """
     with engine.trouble("create a container"):
-        container = _create(engine, image, {"command": ["true"], "user": "0:0", "labels": labels(run)} | options)
+        own = {"command": ["true"], "user": "0:0", "labels": labels(run), "stop_signal": STOP_SIGNAL}
+        container = _create(engine, image, own | options)
     removal = remove
     try:
         _remove_behind(engine)
@@ -183,23 +191,47 @@ def remove_left(engine: Engine, container: str) -> None:
     then, and a mount, that the next daemon knows nothing of: only another start finds and ends them, be it that it
     fails. Raises EngineError when the container stays."""
     deadline = time.monotonic() + HALF_STARTED_SECONDS
-    while _is_half_started(engine, container) and time.monotonic() < deadline:
+    while (again := _start_again(engine, container)) is _Start.LATER and time.monotonic() < deadline:
         time.sleep(1.0)
+    if again is _Start.DONE:
+        _settle(engine, container)
     remove(engine, container)
 
 
-def _is_half_started(engine: Engine, container: str) -> bool:
-    """Start a container that does not run. True while containerd has not done with what became of its last start."""
+class _Start(Enum):
+    """What became of another start."""
+
+    NEEDLESS = "it runs, or cannot run any more"
+    DONE = "it runs again"
+    LATER = "containerd has not done with what became of its last start"
+
+
+def _start_again(engine: Engine, container: str) -> _Start:
     from docker.errors import APIError
 
     with engine.turn(), engine.trouble("start a container again"):
         try:
-            if not engine.client.api.inspect_container(container)["State"]["Running"]:
-                engine.client.api.start(container)
+            if engine.client.api.inspect_container(container)["State"]["Running"]:
+                return _Start.NEEDLESS
+            engine.client.api.start(container)
         except APIError as error:
             log.debug("a container that was being started: %s", str(error))
-            return "file exists" in str(error)
-    return False
+            return _Start.LATER if "file exists" in str(error) else _Start.NEEDLESS
+    return _Start.DONE
+
+
+def _settle(engine: Engine, container: str) -> None:
+    """Let the engine hear of all that another start has ended and begun. It takes the end of what was found for the end
+    of what was started, for two seconds, and would remove the container without its processes in this time."""
+    from docker.errors import APIError
+
+    for _ in range(2):
+        time.sleep(SETTLE_SECONDS)
+        with engine.trouble("look at a container"):
+            try:
+                engine.client.api.inspect_container(container)  # waits while the engine deals with an end
+            except APIError as error:
+                log.debug("a container that was started again: %s", str(error))
 
 
 def reap(engine: Engine) -> int:

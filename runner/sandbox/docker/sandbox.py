@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 USERS = {Role.AGENT: "1000:1000", Role.ROOT: "0:0"}
 HELPER_SECONDS = 20.0
+RESTART_SECONDS = 10
+"""How long the processes of a container may take to die, on a busy machine."""
 NOT_STARTED = (b"OCI runtime exec failed", b"Error: runc:", b"Error: crun:")
 """How Docker and Podman say, on the program's own stream, that there is no such program or folder."""
 
@@ -156,4 +158,4 @@ class DockerSandbox:
 
     def _restart(self) -> None:
         with self._engine.turn(), self._engine.trouble("restart a container"):
-            self._container.restart(timeout=0)
+            self._container.restart(timeout=RESTART_SECONDS)
