@@ -2,6 +2,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 TRAINER ?= $(VENV)/trainer
+# Tests side by side: one more than cores, since many of them wait.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # The first Python of 3.12 and 3.11 that really starts.
 PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && echo $$p && break; done)
@@ -23,7 +25,7 @@ train: $(if $(ENDLESS_TRAINER),,$(VENV)/.ready-trainer) | $(VENV)/.ready
 		$(BIN)/endless run tiny ppo.epochs=4 eval.dev.samples=4
 
 test: $(VENV)/.ready-dev  ## all tests; those that need an absent engine are skipped with the reason
-	@$(BIN)/pytest -q -n auto --dist worksteal -m "not machine"
+	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not machine"
 	@$(BIN)/pytest -q -m machine
 
 check: $(VENV)/.ready-dev  ## formatting, lint, types, layers
