@@ -216,3 +216,25 @@ def test_no_more_calls_than_the_models_concurrency_are_in_flight() -> None:
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(lambda _: client.complete(ask()), range(24)))
     assert most == 3
+
+
+def test_what_another_process_spends_is_counted_when_the_ledger_is_looked_at_again(tmp_path: Path) -> None:
+    ours = Ledger(tmp_path / "ledger.jsonl", schema.Budget(calls=3))
+    _client(ours).complete(ask())
+    _client(Ledger(tmp_path / "ledger.jsonl")).complete(ask())
+    assert ours.total().calls == 1
+    ours.refresh()
+    assert (ours.total().calls, ours.total().dollars, ours.by_model()["tiny"].calls) == (2, 2 * COST, 2)
+    ours.check()
+
+
+def test_what_a_program_asked_by_itself_is_booked_once_and_leaves_no_room(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", schema.Budget(calls=7))
+    for _ in range(2):
+        ledger.book("harbor/one/terminus-2/a__1", "tiny", USAGE, COST, calls=7)
+    assert ledger.total() == Ledger(ledger.path).total()
+    assert (ledger.total().calls, ledger.total().dollars) == (7, COST)
+    with pytest.raises(BudgetExceeded, match="all 7 calls"):
+        ledger.check()
+    ledger.book("harbor/one/terminus-2/b__1", "tiny", USAGE, None, calls=2)
+    assert (ledger.total().total, ledger.total().unpriced) == (None, 2)
