@@ -14,8 +14,8 @@ import pytest
 from support.daemon import Daemon, private_daemon
 from support.endless import Workplace
 
-from runner.sandbox.docker.containers import IMAGE, LIVE, MARK, OWNER, RUN, VOLUME, owner
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.labels import IMAGE, LIVE, MARK, OWNER, RUN, VOLUME, owner
 from runner.sandbox.lease import Lease
 from runner.store.scratch import PREFIX
 

@@ -17,8 +17,8 @@ from runner.grading.verify import verify
 from runner.sandbox.base import Backend, Image, Sandbox
 from runner.sandbox.descriptors import raise_limit
 from runner.sandbox.docker import DockerBackend
-from runner.sandbox.docker.containers import owner
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.labels import owner
 from runner.sandbox.local import LocalBackend
 from runner.schema import Sandbox as Settings
 

@@ -21,9 +21,9 @@ from runner.sandbox.cache import Kept, beyond
 from runner.sandbox.docker import DockerBackend, grader
 from runner.sandbox.docker import images as docker_images
 from runner.sandbox.docker.cache import take_inventory
-from runner.sandbox.docker.containers import MARK, RUN, VOLUME
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.image_cache import ImageCache
+from runner.sandbox.docker.labels import MARK, RUN, VOLUME
 from runner.sandbox.docker.sandbox import DockerSandbox
 from runner.sandbox.docker.uses import Uses
 from runner.sandbox.runtime import ensure_runtime, python_argv

@@ -17,8 +17,9 @@ from runner.domain.errors import EngineError
 from runner.domain.task import Environment
 from runner.sandbox.base import BuildFailure, Image, Role
 from runner.sandbox.docker import DockerBackend
-from runner.sandbox.docker.containers import owner, remove_own
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.labels import owner
+from runner.sandbox.docker.removal import remove_own
 from runner.sandbox.docker.sandbox import DockerSandbox
 from runner.sandbox.runtime import python_argv
 from runner.schema import Sandbox

@@ -16,7 +16,7 @@ from runner.domain.errors import EngineError, EngineGone
 from runner.domain.task import Environment
 from runner.grading.verify import verify
 from runner.sandbox.base import BuildFailure, Image
-from runner.sandbox.docker import DockerBackend, containers
+from runner.sandbox.docker import DockerBackend, containers, removal
 from runner.sandbox.docker.engine import LOOK_SECONDS
 from runner.schema import Sandbox
 
@@ -155,7 +155,7 @@ def test_a_container_that_is_taken_for_an_ended_one_goes_with_its_processes(
         daemon.invent_end(str(container.id))
         assert until(lambda: not engine.client.api.inspect_container(container.id)["State"]["Running"], 10)
         assert daemon.processes()
-        containers.remove_left(engine, str(container.id))
+        removal.remove_left(engine, str(container.id))
     assert left_at(daemon) == []
 
 

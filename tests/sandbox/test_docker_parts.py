@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from runner.domain.errors import EngineError
 from runner.sandbox.docker.attached import _Frames
-from runner.sandbox.docker.containers import is_orphan, owner
 from runner.sandbox.docker.engine import Engine, describe, find_address, passes
+from runner.sandbox.docker.labels import is_orphan, owner
 from runner.sandbox.docker.trouble import infrastructure
 
 WORLDS_FAULT = [

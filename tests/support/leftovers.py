@@ -13,7 +13,7 @@ import psutil
 from support.daemon import Daemon
 from support.endless import Workplace
 
-from runner.sandbox.docker.containers import OWNER, RUN, is_orphan
+from runner.sandbox.docker.labels import OWNER, RUN, is_orphan
 
 SECONDS = 20.0
 """How long the kernel, or an engine, may take to end what it was told to end."""

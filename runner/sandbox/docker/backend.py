@@ -10,7 +10,7 @@ from runner.domain.errors import EngineError
 from runner.domain.task import Environment
 from runner.sandbox.advice import UNSTEADY
 from runner.sandbox.base import BuildFailure, Image, Probe
-from runner.sandbox.docker import containers
+from runner.sandbox.docker import containers, removal
 from runner.sandbox.docker.engine import Engine, connect, describe, passes
 from runner.sandbox.docker.grader import MOUNT, GraderVolume
 from runner.sandbox.docker.image_cache import ImageCache
@@ -101,14 +101,14 @@ class DockerBackend:
         if not self._engine.connected:
             return
         try:
-            containers.remove_own(self._engine)
+            removal.remove_own(self._engine)
         except EngineError as error:
             log.warning("containers may have stayed behind, for a later run to remove: %s", str(error))
         self._engine.close()
 
     def reap(self) -> int:
         """See ``base.Backend.reap``."""
-        return containers.reap(self._engine)
+        return removal.reap(self._engine)
 
     def remove_image(self, image: Image) -> None:
         """See ``base.Backend.remove_image``."""

@@ -11,7 +11,7 @@ from typing import Any
 from runner.domain.errors import EngineError
 from runner.sandbox.cache import Inventory, Kept
 from runner.sandbox.disk import IN_USE
-from runner.sandbox.docker import containers
+from runner.sandbox.docker import labels, removal
 from runner.sandbox.docker.engine import CALL_SECONDS, Engine
 from runner.sandbox.docker.image_cache import ImageCache, label
 from runner.sandbox.docker.uses import Uses
@@ -47,21 +47,21 @@ def take_inventory(engine: Engine, uses: Uses, since: float | None, only: Mappin
 
 
 def _orphans(engine: Engine, only: Mapping[str, str] | None) -> Iterator[Kept]:
-    for name in containers.orphans(engine, only):
+    for name in removal.orphans(engine, only):
         remove = partial(_remove_container, engine, name)
         yield Kept(kind="containers of dead runs", name=name, parts={}, used=0.0, remove=remove, litter=True)
 
 
 def _remove_container(engine: Engine, name: str) -> bool:
-    containers.remove_left(engine, name)
+    removal.remove_left(engine, name)
     return True
 
 
 def _volumes(engine: Engine, usage: Mapping[str, Any], uses: Uses, since: float | None) -> Iterator[Kept]:
     """The grader's. Runs mount them at any moment, so one that has containers here holds them all."""
-    busy = any(label(container, containers.MARK) == containers.LIVE for container in containers.alive(engine))
+    busy = any(label(container, labels.MARK) == labels.LIVE for container in removal.alive(engine))
     for volume in usage.get("Volumes") or ():
-        if label(volume, containers.MARK) != containers.VOLUME:
+        if label(volume, labels.MARK) != labels.VOLUME:
             continue
         name = str(volume["Name"])
         used = max(uses.last(name), _seconds(volume.get("CreatedAt")))

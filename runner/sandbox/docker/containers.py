@@ -1,72 +1,30 @@
-"""What our containers look like: limits, labels, mounts, and whose they are."""
+"""What our containers look like, and how long they live: limits, mounts, creation."""
 
-import contextlib
-import logging
-import os
-import socket
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import Enum
 from typing import TYPE_CHECKING, Any
-
-import psutil
 
 from runner.domain.errors import EngineError
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.labels import labels
+from runner.sandbox.docker.removal import remove, remove_behind, remove_left, remove_or_leave
 from runner.schema import Sandbox as Settings
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
-log = logging.getLogger(__name__)
-
-MARK, RUN, OWNER = "endless", "endless.run", "endless.owner"
-LIVE, IMAGE, VOLUME = "1", "image", "kept"
-"""Values of ``MARK``: a container that may be reaped; an image (whose labels containers inherit); a volume."""
-
 LIFETIME = 6 * 3600
 """Seconds after which a forgotten container ends by itself."""
 ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"]
 """All that the sandbox's own root may do: read and repair files, become the agent for the tests' children."""
-HALF_STARTED_SECONDS = 20.0
-"""containerd needs about five to clear away what a daemon was starting when it died."""
-SETTLE_SECONDS = 1.0
-"""Between two looks at a container that was started in order to be removed."""
 STOP_SIGNAL = "SIGKILL"
 """The first signal is the last. Docker asks politely and then kills; where the process has ended in between, it notes
 to look again ten seconds later, and then takes a container that was restarted meanwhile for one that has ended
 (``killWithSignal`` in its daemon/kill.go): episodes lose their programs, and the container outlives its removal."""
 BUILD_MEMORY_MB, BUILD_PIDS = 4096, 2048
-REMOVERS = 16
-"""Threads that remove what was left; the engine's own limit (``Engine.turn``) may be lower."""
 _OWN_OPTIONS = ("command", "entrypoint", "user", "labels", "stop_signal")
 """What is the container's own; its other options are its host's."""
 PODMAN_ULIMITS = {"nofile": 1024, "nproc": 16384}
-
-
-def owner() -> str:
-    """This process, in words that no other process shares, even after its id is used again."""
-    return f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
-
-
-def is_orphan(label: str) -> bool:
-    """The label names a process of this machine that is dead. False for other machines and unreadable labels."""
-    try:
-        host, pid, started = label.rsplit(":", 2)
-        if host != socket.gethostname():
-            return False
-        return abs(psutil.Process(int(pid)).create_time() - float(started)) > 2.0
-    except ValueError:
-        return False
-    except psutil.NoSuchProcess:
-        return True
-
-
-def labels(run: str) -> dict[str, str]:
-    """What marks a container as ours, alive and this process's."""
-    return {MARK: LIVE, RUN: run, OWNER: owner()}
 
 
 def episode_options(engine: Engine, settings: Settings) -> dict[str, Any]:
@@ -135,32 +93,15 @@ def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["C
     with engine.trouble("create a container"):
         own = {"command": ["true"], "user": "0:0", "labels": labels(run), "stop_signal": STOP_SIGNAL}
         container = _create(engine, image, own | options)
-    removal = remove
+    way = remove
     try:
-        _remove_behind(engine)
+        remove_behind(engine)
         yield container
     except EngineError:
-        removal = remove_left
+        way = remove_left
         raise
     finally:
-        _remove_or_leave(engine, str(container.id), removal)
-
-
-def _remove_or_leave(engine: Engine, container: str, removal: Callable[[Engine, str], None]) -> bool:
-    try:
-        removal(engine, container)
-    except EngineError as error:
-        log.debug("a container stays behind for now: %s", str(error))
-        engine.behind.append(container)
-        return False
-    return True
-
-
-def _remove_behind(engine: Engine) -> None:
-    """Remove what could not be removed in its time, now that the engine works."""
-    with contextlib.suppress(IndexError):  # there is none, or another thread was faster
-        while _remove_or_leave(engine, engine.behind.popleft(), remove_left):
-            pass
+        remove_or_leave(engine, str(container.id), way)
 
 
 def _create(engine: Engine, image: str, options: Mapping[str, Any]) -> "Container":
@@ -170,109 +111,3 @@ def _create(engine: Engine, image: str, options: Mapping[str, Any]) -> "Containe
     own = {key: value for key, value in options.items() if key in _OWN_OPTIONS}
     created = client.api.create_container(image, host_config=host, **own)
     return client.containers.prepare_model({"Id": created["Id"]})
-
-
-def remove(engine: Engine, container: str) -> None:
-    """Remove a container that may be gone already. Raises EngineError when it stays."""
-    from docker.errors import APIError, NotFound
-
-    with engine.turn(), engine.trouble("remove a container"):
-        try:
-            engine.client.api.remove_container(container, force=True, v=True)
-        except NotFound:
-            return
-        except APIError as error:
-            if error.status_code != 409:  # 409: its removal is under way already
-                raise
-
-
-def remove_left(engine: Engine, container: str) -> None:
-    """Remove a container whose daemon or owner may have died while it was being started. There may be processes of it
-    then, and a mount, that the next daemon knows nothing of: only another start finds and ends them, be it that it
-    fails. Raises EngineError when the container stays."""
-    deadline = time.monotonic() + HALF_STARTED_SECONDS
-    while (again := _start_again(engine, container)) is _Start.LATER and time.monotonic() < deadline:
-        time.sleep(1.0)
-    if again is _Start.DONE:
-        _settle(engine, container)
-    remove(engine, container)
-
-
-class _Start(Enum):
-    """What became of another start."""
-
-    NEEDLESS = "it runs, or cannot run any more"
-    DONE = "it runs again"
-    LATER = "containerd has not done with what became of its last start"
-
-
-def _start_again(engine: Engine, container: str) -> _Start:
-    from docker.errors import APIError
-
-    with engine.turn(), engine.trouble("start a container again"):
-        try:
-            if engine.client.api.inspect_container(container)["State"]["Running"]:
-                return _Start.NEEDLESS
-            engine.client.api.start(container)
-        except APIError as error:
-            log.debug("a container that was being started: %s", str(error))
-            return _Start.LATER if "file exists" in str(error) else _Start.NEEDLESS
-    return _Start.DONE
-
-
-def _settle(engine: Engine, container: str) -> None:
-    """Let the engine hear of all that another start has ended and begun. It takes the end of what was found for the end
-    of what was started, for two seconds, and would remove the container without its processes in this time."""
-    from docker.errors import APIError
-
-    for _ in range(2):
-        time.sleep(SETTLE_SECONDS)
-        with engine.trouble("look at a container"):
-            try:
-                engine.client.api.inspect_container(container)  # waits while the engine deals with an end
-            except APIError as error:
-                log.debug("a container that was started again: %s", str(error))
-
-
-def reap(engine: Engine) -> int:
-    """Remove our containers whose owner is dead; returns how many. Raises EngineError."""
-    found = orphans(engine)
-    _remove_all(engine, found)
-    return len(found)
-
-
-def orphans(engine: Engine, only: Mapping[str, str] | None = None) -> list[str]:
-    """Our containers whose owner is dead, and that have the labels ``only``. Raises EngineError."""
-    return [name for name, found in _ours(engine, only) if is_orphan(found.get(OWNER, ""))]
-
-
-def alive(engine: Engine) -> list[Mapping[str, Any]]:
-    """All containers, ours or not, but those of ours whose owner is dead. Raises EngineError."""
-    with engine.trouble("list containers"):
-        found = engine.client.api.containers(all=True)
-    return [container for container in found if not is_orphan((container.get("Labels") or {}).get(OWNER, ""))]
-
-
-def label_filter(mark: str, only: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """For the engine's lists: what has our mark, and the labels ``only``."""
-    return {"label": [f"{name}={value}" for name, value in {MARK: mark, **(only or {})}.items()]}
-
-
-def remove_own(engine: Engine) -> None:
-    """Remove every container this process still has. Raises EngineError."""
-    mine = owner()
-    _remove_all(engine, [name for name, found in _ours(engine) if found.get(OWNER) == mine])
-
-
-def _remove_all(engine: Engine, names: Sequence[str]) -> None:
-    """There may be hundreds. Raises EngineError when one stays; the others are removed all the same."""
-    with ThreadPoolExecutor(REMOVERS, thread_name_prefix="remove") as pool:
-        ended = [pool.submit(remove_left, engine, name) for name in names]
-    for future in ended:
-        future.result()
-
-
-def _ours(engine: Engine, only: Mapping[str, str] | None = None) -> list[tuple[str, Mapping[str, str]]]:
-    with engine.trouble("list containers"):
-        found = engine.client.api.containers(all=True, filters=label_filter(LIVE, only))
-    return [(str(container["Id"]), container.get("Labels") or {}) for container in found]

@@ -12,8 +12,9 @@ from typing import Any
 
 from runner.domain.errors import EngineError
 from runner.sandbox.docker.archive import archive, folder_archive
-from runner.sandbox.docker.containers import MARK, VOLUME, created
+from runner.sandbox.docker.containers import created
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.labels import MARK, VOLUME
 from runner.sandbox.docker.uses import Uses
 from runner.sandbox.runtime import ensure_runtime
 

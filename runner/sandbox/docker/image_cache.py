@@ -12,7 +12,7 @@ from typing import Any
 
 from runner.sandbox.cache import Kept
 from runner.sandbox.disk import IN_USE
-from runner.sandbox.docker import containers, images
+from runner.sandbox.docker import images, labels, removal
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.uses import Uses
 
@@ -31,7 +31,7 @@ class ImageCache:
     def __init__(self, engine: Engine, uses: Uses, only: Mapping[str, str] | None = None) -> None:
         """``only``: labels that images must have besides ours."""
         self._engine, self._uses = engine, uses
-        self._filter = containers.label_filter(containers.IMAGE, only)
+        self._filter = labels.label_filter(labels.IMAGE, only)
         self._layers: dict[str, dict[str, int]] = {}
 
     def list(self, since: float | None = None) -> list[Kept]:
@@ -48,14 +48,14 @@ class ImageCache:
 
     def _holders(self, since: float | None) -> Callable[[Found, float], str]:
         """A function of an image and its last use: why it must stay."""
-        alive = containers.alive(self._engine)
+        alive = removal.alive(self._engine)
         busy = {str(container.get("ImageID")) for container in alive}
-        runs = {run for container in alive if (run := label(container, containers.RUN))}
+        runs = {run for container in alive if (run := label(container, labels.RUN))}
 
         def why_held(image: Found, used: float) -> str:
             if str(image["Id"]) in busy:
                 return _IN_CONTAINER
-            working = (since is not None and used >= since) or label(image, containers.RUN) in runs
+            working = (since is not None and used >= since) or label(image, labels.RUN) in runs
             return IN_USE if working else ""
 
         return why_held

@@ -16,9 +16,10 @@ from runner.sandbox.advice import OTHER_BASE, STOPPED
 from runner.sandbox.base import BuildFailure
 from runner.sandbox.docker.archive import archive, folder_archive
 from runner.sandbox.docker.attached import Attached
-from runner.sandbox.docker.containers import IMAGE, MARK, OWNER, RUN, build_options, created
+from runner.sandbox.docker.containers import build_options, created
 from runner.sandbox.docker.dockerfile import LOG_BYTES, DockerfileBuild
 from runner.sandbox.docker.engine import Engine
+from runner.sandbox.docker.labels import IMAGE, MARK, OWNER, RUN
 from runner.sandbox.docker.trouble import infrastructure
 from runner.sandbox.docker.uses import Uses
 from runner.sandbox.reading import collect_tail
