@@ -130,7 +130,8 @@ class Images:
                 container.put_archive("/", archive({f"{_SCRIPTS[1:]}/setup.sh": setup.encode()}))
                 container.start()
             name = str(container.id)
-            code, log, late = self._execute(name, ["bash", f"{_SCRIPTS}/setup.sh"], timeout)
+            # One stream, since the engine keeps no order between two.
+            code, log, late = self._execute(name, ["bash", "-c", f"exec bash {_SCRIPTS}/setup.sh 2>&1"], timeout)
             if code != 0 or late:
                 if not late:
                     self._refuse_stopped(name, tag, code)
