@@ -17,12 +17,8 @@ LIFETIME = 6 * 3600
 """Seconds after which a forgotten container ends by itself."""
 ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"]
 """All that the sandbox's own root may do: read and repair files, become the agent for the tests' children."""
-STOP_SIGNAL = "SIGKILL"
-"""The first signal is the last. Docker asks politely and then kills; where the process has ended in between, it notes
-to look again ten seconds later, and then takes a container that was restarted meanwhile for one that has ended
-(``killWithSignal`` in its daemon/kill.go): episodes lose their programs, and the container outlives its removal."""
 BUILD_MEMORY_MB, BUILD_PIDS = 4096, 2048
-_OWN_OPTIONS = ("command", "entrypoint", "user", "labels", "stop_signal")
+_OWN_OPTIONS = ("command", "entrypoint", "user", "labels")
 """What is the container's own; its other options are its host's."""
 PODMAN_ULIMITS = {"nofile": 1024, "nproc": 16384}
 
@@ -91,8 +87,7 @@ def created(engine: Engine, image: str, run: str, **options: Any) -> Iterator["C
     is there at the end is left for ``reap``.
     """
     with engine.trouble("create a container"):
-        own = {"command": ["true"], "user": "0:0", "labels": labels(run), "stop_signal": STOP_SIGNAL}
-        container = _create(engine, image, own | options)
+        container = _create(engine, image, {"command": ["true"], "user": "0:0", "labels": labels(run)} | options)
     way = remove
     try:
         remove_behind(engine)

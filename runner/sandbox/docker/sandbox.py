@@ -25,7 +25,11 @@ log = logging.getLogger(__name__)
 USERS = {Role.AGENT: "1000:1000", Role.ROOT: "0:0"}
 HELPER_SECONDS = 20.0
 RESTART_SECONDS = 10
-"""How long the processes of a container may take to die, on a busy machine."""
+"""How long a container's first process may take to end when it is asked to. It ends at once, and Docker must have the
+time to see it: where it kills a process that has ended in between, it notes to look again ten seconds later, and then
+takes a container that was restarted meanwhile for one that has ended (``killWithSignal`` in its daemon/kill.go). An
+episode loses its programs, and the container outlives its removal. Podman's first process is a bash, which does not
+end when it is asked to."""
 NOT_STARTED = (b"OCI runtime exec failed", b"Error: runc:", b"Error: crun:")
 """How Docker and Podman say, on the program's own stream, that there is no such program or folder."""
 
@@ -158,4 +162,4 @@ class DockerSandbox:
 
     def _restart(self) -> None:
         with self._engine.turn(), self._engine.trouble("restart a container"):
-            self._container.restart(timeout=RESTART_SECONDS)
+            self._container.restart(timeout=0 if self._engine.podman else RESTART_SECONDS)
