@@ -109,9 +109,9 @@ class Daemon:
         event = _field(1, b"containerd.events.TaskExit") + _field(2, ended)
         self._containerd("containerd", "publish", "--namespace", "moby", "--topic", "/tasks/exit", told=event)
 
-    def log(self) -> str:
-        """The last that its programs wrote."""
-        return "".join(path.read_text("utf-8", "replace")[-3000:] for path in self._folder.glob("*.log"))
+    def log(self, last: int = 3000) -> str:
+        """The last characters that its programs wrote."""
+        return "".join(path.read_text("utf-8", "replace")[-last:] for path in self._folder.glob("*.log"))
 
     def close(self) -> None:
         """End all of it. Idempotent."""

@@ -16,6 +16,9 @@ from runner.schema import Config
 from runner.schema_evaluation import Dev, Evaluation, TerminalBench
 from runner.training.serve import sampling
 
+_ELSEWHERE = ("concurrency", "python", "environment", "dataset", "version", "commit", "path")
+"""Keys of a benchmark that change no score, or that its tasks stand for."""
+
 
 class EvaluatePhase:
     """Models and held-out tasks -> pass@k with intervals, and the differences between them."""
@@ -70,7 +73,3 @@ def _bench_identity(bench: TerminalBench | None) -> Any:
     named = {name: model_identity(model) for name, model in bench.models.items()}
     kept = {name: value for name, value in plain(bench).items() if name not in _ELSEWHERE}
     return {**kept, "tasks": tasks_identity(bench), "models": named}
-
-
-_ELSEWHERE = ("concurrency", "python", "environment", "dataset", "version", "commit", "path")
-"""Keys of a benchmark that change no score, or that its tasks stand for."""
