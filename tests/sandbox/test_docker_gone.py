@@ -3,11 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from requests.exceptions import RequestException
 from support.daemon import SLOW, Daemon
 from support.leftovers import left_at
 from support.processes import until
@@ -159,6 +161,28 @@ def test_a_container_that_is_taken_for_an_ended_one_goes_with_its_processes(
         assert daemon.processes()
         removal.remove_left(engine, str(container.id))
     assert left_at(daemon) == []
+
+
+def test_what_a_daemon_was_creating_when_it_died_is_out_of_reach(
+    backend: DockerBackend, image: Image, daemon: Daemon
+) -> None:
+    """Docker's own defect, which sandboxes/README.md names. Copying a folder to a volume makes it slow enough here."""
+    api = backend._engine.client.api
+
+    def file_systems() -> list[str]:
+        return [point for point in daemon.mounted() if point.endswith("/merged")]
+
+    with ThreadPoolExecutor(1) as pool:
+        creating = pool.submit(api.create_container, image.reference, volumes=["/usr"])
+        assert until(file_systems, 10)
+        daemon.kill()
+    assert isinstance(creating.exception(), RequestException)
+    daemon.start()
+    assert api.containers(all=True) == []
+    assert file_systems(), "Docker itself has learned to clean up"
+    assert daemon.mounts() == []
+    for volume in api.volumes()["Volumes"]:
+        api.remove_volume(volume["Name"])
 
 
 @pytest.mark.parametrize("runtime", SLOW)

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -80,12 +80,21 @@ class Daemon:
         self._programs["dockerd"].wait()
 
     def mounts(self) -> list[str]:
-        """What is mounted for containers: their file systems, their volumes."""
-        lines = Path("/proc", str(self._place.pid), "mounts").read_text(encoding="utf-8").splitlines()
-        points = [line.split()[1] for line in lines]
+        """What is mounted for containers: their file systems, their volumes.
+
+        Left out are the file systems of containers that were never written down. A daemon that dies while it creates a
+        container, whoever asked for it, leaves them mounted; nobody was told the container's name, and no request
+        reaches it.
+        """
+        points = self.mounted()
         # BuildKit's are not ours to remove: what it built when its daemon died stays mounted.
-        own = (f"{self._folder}/exec/netns/default", f"{self._folder}/data/buildkit/")
-        return [point for point in points if point.startswith(f"{self._folder}/data/") and not point.startswith(own)]
+        lost = (f"{self._folder}/exec/netns/default", f"{self._folder}/data/buildkit/", *self._half_created(points))
+        return [point for point in points if point.startswith(f"{self._folder}/data/") and not point.startswith(lost)]
+
+    def mounted(self) -> list[str]:
+        """All that is mounted where it is."""
+        lines = Path("/proc", str(self._place.pid), "mounts").read_text(encoding="utf-8").splitlines()
+        return [line.split()[1] for line in lines]
 
     def processes(self) -> list[str]:
         """Whatever runs in containers, and the shims that hold it.
@@ -163,6 +172,19 @@ class Daemon:
         inside = ["nsenter", "--mount", "--target", str(self._place.pid), "--", program]
         argv = [*inside, "--address", f"{self._folder}/containerd.sock", *words]
         return subprocess.run(argv, input=told, capture_output=True, check=True).stdout.decode()
+
+    def _half_created(self, points: Iterable[str]) -> Iterator[str]:
+        """The mounts among them that belong to layers of containers which Docker never wrote down. The first layer of
+        each, ``-init``, is only mounted while its container is created."""
+        data = self._folder / "data"
+        lost = set()
+        for layers in (data / "image" / "overlay2" / "layerdb" / "mounts").iterdir():
+            if not (data / "containers" / layers.name / "config.v2.json").exists():
+                lost.add((layers / "mount-id").read_text(encoding="utf-8"))
+        for point in points:
+            layer = Path(point).parent.name
+            if point == f"{data}/overlay2/{layer}/merged" and (layer in lost or layer.endswith("-init")):
+                yield point
 
     def _own(self) -> set[int]:
         return {self._place.pid, *(program.pid for program in self._programs.values())}
