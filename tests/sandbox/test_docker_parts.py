@@ -4,7 +4,9 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -14,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.domain.errors import EngineError
-from runner.sandbox.docker.attached import _Frames
+from runner.sandbox.docker.attached import Attached, _Frames
 from runner.sandbox.docker.engine import Engine, describe, find_address, passes
 from runner.sandbox.docker.labels import is_orphan, owner
 from runner.sandbox.docker.trouble import infrastructure
+from runner.sandbox.reading import collect
 
 WORLDS_FAULT = [
     "curl: (6) Could not resolve host: example.invalid",
@@ -107,9 +110,9 @@ class Faulty(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-@pytest.fixture(scope="module")
-def faulty() -> Iterator[Engine]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Faulty) as server:
+@contextmanager
+def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[Engine]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         engine = Engine(f"tcp://127.0.0.1:{server.server_port}")
@@ -117,6 +120,12 @@ def faulty() -> Iterator[Engine]:
         engine.close()
         server.shutdown()
         serving.join()
+
+
+@pytest.fixture(scope="module")
+def faulty() -> Iterator[Engine]:
+    with answering(Faulty) as engine:
+        yield engine
 
 
 @pytest.mark.parametrize(
@@ -134,6 +143,33 @@ def test_a_start_is_worth_another_try_after_trouble_that_passes(faulty: Engine, 
     with pytest.raises(EngineError) as raised, faulty.trouble("create a container"):
         faulty.client.api.create_container("image", name=fault)
     assert passes(raised.value) is worth_it
+
+
+class Quick(Faulty):
+    """An engine whose programs write before the headers of the answer are read."""
+
+    def do_GET(self) -> None:
+        self._answer(200, {"ApiVersion": "1.45", "Running": False, "ExitCode": 3})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if not self.path.endswith("/start"):
+            self._answer(201, {"Id": "x"})
+            return
+        frames = b"".join(b"\x01\0\0\0" + len(text).to_bytes(4, "big") + text for text in (b"first ", b"last"))
+        self.wfile.write(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n" + frames[:20])
+        time.sleep(0.2)
+        self.wfile.write(frames[20:])
+        self.close_connection = True
+
+
+@pytest.mark.timeout(60)
+def test_nothing_is_lost_of_a_program_that_writes_at_once() -> None:
+    with answering(Quick) as engine:
+        attached = Attached(engine, "c", ["x"], user="0", cwd="/", env={})
+        assert collect(attached, 10, 100) == (b"first last", "")
+        assert attached.exit_code() == 3
+        attached.close()
 
 
 def test_a_start_is_not_tried_again_where_no_engine_is(tmp_path: Path) -> None:

@@ -14,7 +14,11 @@ SEND_SECONDS = 30.0
 """A program that reads nothing for this long is taken for dead."""
 FIRST_LOOK, LONGEST_LOOK = 0.3, 5.0
 """After so many seconds of silence the engine is asked whether the program still runs: background children may hold
-its stream open. Docker itself ends the stream two seconds after the program; Podman does not."""
+its stream open."""
+LAST_WORDS_SECONDS = 5.0
+"""How long the end of the stream of an ended program is waited for. A busy engine may say that it has ended long
+before it hands over what it wrote last. Where background children hold the stream, Docker ends it within two seconds;
+Podman does not."""
 HEADER = 8
 
 
@@ -42,6 +46,7 @@ class Attached:
             self._id = str(created["Id"])
             self._holder: Any = self._api.exec_start(self._id, socket=True)
         self._socket = _bare(self._holder)
+        self._early = _read_already(self._holder, self._socket)
         self._frames = _Frames()
         self._ended = False
 
@@ -67,7 +72,7 @@ class Attached:
             if chunk is None and left <= look:
                 return None
             if chunk is None and not self._running():
-                chunk = self._read(FIRST_LOOK) or b""  # what was still on its way
+                chunk = self._read(LAST_WORDS_SECONDS) or b""
             self._ended = chunk == b""
             if chunk and (payload := self._frames.feed(chunk)):
                 return payload
@@ -93,6 +98,9 @@ class Attached:
 
     def _read(self, seconds: float) -> bytes | None:
         """Some raw bytes, None for silence, ``b""`` at the end."""
+        if self._early:
+            early, self._early = self._early, b""
+            return early
         self._socket.settimeout(seconds)
         try:
             return self._socket.recv(1 << 16)
@@ -122,6 +130,19 @@ def _bare(holder: Any) -> socket.socket:
     """The socket itself: the SDK wraps it in a file object on plain HTTP, and does not on TLS and SSH."""
     inner: socket.socket = getattr(holder, "_sock", holder)
     return inner
+
+
+def _read_already(holder: Any, bare: socket.socket) -> bytes:
+    """What came together with the headers of the engine's answer, where the program was quick or this thread slow: the
+    SDK's reader of headers has it, and the socket does not any more."""
+    reader = holder._response.raw._fp.fp
+    if not hasattr(reader, "peek"):
+        return b""
+    bare.settimeout(0)
+    try:
+        return bytes(reader.peek())
+    except ssl.SSLWantReadError:
+        return b""
 
 
 class _Frames:
