@@ -22,9 +22,11 @@ _BESIDE_OTHERS = frozenset(
     for name in (
         *("shell", "shell_torture", "backends", "services", "docker_parts", "runtime", "registry"),
         *("advice", "cache", "lease", "trim", "readme", "local_elsewhere"),
-        *("providers", "sweep", "evaluate", "vllm", "training"),
+        *("providers", "sweep", "evaluate", "vllm", "training", "crash", "terminalbench"),
     )
 )
+_FIRST = "test_training.py"
+"""The longest of those that run beside others, so that it is not the last to end."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -34,6 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(root).parts[0] in _MACHINE and item.path.name not in _BESIDE_OTHERS:
             item.add_marker("machine")
+    items.sort(key=lambda item: item.path.name != _FIRST)
 
 
 @pytest.hookimpl(wrapper=True)
