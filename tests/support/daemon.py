@@ -177,10 +177,9 @@ class Daemon:
         """The mounts among them that belong to layers of containers which Docker never wrote down. The first layer of
         each, ``-init``, is only mounted while its container is created."""
         data = self._folder / "data"
-        lost = set()
-        for layers in (data / "image" / "overlay2" / "layerdb" / "mounts").iterdir():
-            if not (data / "containers" / layers.name / "config.v2.json").exists():
-                lost.add((layers / "mount-id").read_text(encoding="utf-8"))
+        made = (data / "image" / "overlay2" / "layerdb" / "mounts").glob("*/mount-id")
+        known = {path.parent.name for path in (data / "containers").glob("*/config.v2.json")}
+        lost = {path.read_text(encoding="utf-8") for path in made if path.parent.name not in known}
         for point in points:
             layer = Path(point).parent.name
             if point == f"{data}/overlay2/{layer}/merged" and (layer in lost or layer.endswith("-init")):
