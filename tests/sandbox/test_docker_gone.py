@@ -163,6 +163,19 @@ def test_a_container_that_is_taken_for_an_ended_one_goes_with_its_processes(
     assert left_at(daemon) == []
 
 
+def test_a_container_of_which_nothing_runs_is_removed_without_another_start(
+    backend: DockerBackend, image: Image, daemon: Daemon
+) -> None:
+    engine = backend._engine
+    began = int(time.time())
+    with containers.created(engine, image.reference, "gone", network_mode="none") as container:
+        removal.remove_left(engine, str(container.id))
+    seen = engine.client.events(
+        since=began, until=int(time.time()) + 1, filters={"container": container.id}, decode=True
+    )
+    assert [event["Action"] for event in seen if event["Type"] == "container"] == ["create", "destroy"]
+
+
 def test_what_a_daemon_was_creating_when_it_died_is_out_of_reach(
     backend: DockerBackend, image: Image, daemon: Daemon
 ) -> None:

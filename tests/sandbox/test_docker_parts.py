@@ -3,19 +3,23 @@
 import json
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from subprocess import PIPE
 from urllib.parse import parse_qs, urlsplit
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.domain.errors import EngineError
+from runner.sandbox.docker import traces
 from runner.sandbox.docker.attached import Attached, _Frames
 from runner.sandbox.docker.engine import Engine, describe, find_address, passes
 from runner.sandbox.docker.labels import is_orphan, owner
@@ -79,6 +83,56 @@ def test_what_is_not_known_to_be_dead_is_left_alone(label: str) -> None:
 def test_the_engines_address_comes_from_the_environment_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///somewhere/docker.sock")
     assert find_address() == "unix:///somewhere/docker.sock"
+
+
+class TestWhatRunsOfAContainer:
+    """Told from the process table, where a process called like the engine is in it: here this very one."""
+
+    ID = "7e" * 32
+
+    @pytest.fixture(autouse=True)
+    def engine(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(traces, "_ENGINE", psutil.Process().name())
+
+    @contextmanager
+    def running(self, program: Path | str, script: str) -> Iterator[None]:
+        with subprocess.Popen([program, "-c", f"{script}; echo; read _", self.ID], stdin=PIPE, stdout=PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield
+            process.communicate(b"\n")
+
+    @pytest.fixture
+    def holder(self, tmp_path: Path) -> Path:
+        path = tmp_path / "containerd-shim-runc-v2"
+        path.symlink_to("/bin/bash")
+        return path
+
+    def test_nothing(self) -> None:
+        assert not traces.may_run("unix:///x", self.ID)
+
+    def test_a_program_that_makes_it(self) -> None:
+        with self.running("/bin/bash", ":"):
+            assert traces.may_run("unix:///x", self.ID)
+
+    def test_a_holder_of_nothing_does_not_count(self, holder: Path) -> None:
+        with self.running(holder, ":"):
+            assert not traces.may_run("unix:///x", self.ID)
+
+    def test_unless_it_has_held_something(self, holder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(traces, "_CGROUPS", tmp_path)
+        (tmp_path / "system.slice" / f"docker-{self.ID}.scope").mkdir(parents=True)
+        with self.running(holder, ":"):
+            assert traces.may_run("unix:///x", self.ID)
+
+    def test_a_holder_of_something_does(self, holder: Path) -> None:
+        with self.running(holder, "sleep 60 & trap 'kill %1' EXIT"):
+            assert traces.may_run("unix:///x", self.ID)
+
+    def test_elsewhere_it_cannot_be_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert traces.may_run("tcp://elsewhere:2376", self.ID)
+        monkeypatch.setattr(traces, "_ENGINE", "nosuchengine")
+        assert traces.may_run("unix:///x", self.ID)
 
 
 class Faulty(BaseHTTPRequestHandler):

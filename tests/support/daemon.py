@@ -99,12 +99,12 @@ class Daemon:
     def processes(self) -> list[str]:
         """Whatever runs in containers, and the shims that hold it.
 
-        Left out is a shim that holds nothing, of a container that neither Docker nor containerd knows any more. A
-        daemon that dies while it removes a container leaves one, whoever asked for it: containerd drops the removal
-        half-way (its issue 8981), and no request reaches the shim from then on.
+        Left out is a shim that holds nothing, and of which containerd knows no task (nor Docker a container: those are
+        looked for, too). A daemon that dies while it removes or starts a container leaves one, whoever asked for it:
+        containerd drops what it was doing half-way (its issue 8981), and no request reaches the shim from then on.
         """
         others = [pid for pid in self.members() if pid not in self._own()]
-        known = self._known() if any(map(_is_empty_shim, others)) else ""
+        known = self._tasks() if any(map(_is_empty_shim, others)) else ""
         return [_command(pid) for pid in others if not _is_empty_shim(pid) or _container(pid) in known]
 
     def cgroups(self) -> list[str]:
@@ -163,10 +163,9 @@ class Daemon:
             return attempt.recv(64).startswith(b"HTTP/1.0 200")
         return False
 
-    def _known(self) -> str:
-        """The containers and tasks that containerd lists; Docker's are among them. Raises CalledProcessError."""
-        listed = (self._containerd("ctr", "--namespace", "moby", what, "list", "--quiet") for what in ("c", "t"))
-        return "\n".join(listed)
+    def _tasks(self) -> str:
+        """The containers that containerd runs. Raises CalledProcessError."""
+        return self._containerd("ctr", "--namespace", "moby", "tasks", "list", "--quiet")
 
     def _containerd(self, program: str, *words: str, told: bytes = b"") -> str:
         inside = ["nsenter", "--mount", "--target", str(self._place.pid), "--", program]

@@ -11,6 +11,7 @@ from typing import Any
 from runner.domain.errors import EngineError
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.labels import LIVE, OWNER, is_orphan, label_filter, owner
+from runner.sandbox.docker.traces import may_run
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,9 @@ def remove(engine: Engine, container: str) -> None:
 
 def remove_left(engine: Engine, container: str) -> None:
     """Remove a container whose daemon or owner may have died while it was being started. There may be processes of it
-    then, and a mount, that the next daemon knows nothing of: only another start finds and ends them, be it that it
-    fails. Raises EngineError when the container stays."""
+    then, that the next daemon knows nothing of: only another start finds and ends them, be it that it fails. It is not
+    made without need: where containerd has lost the holder that it was starting (its log is a pipe that nobody reads
+    any more), another start finds that one, and never ends. Raises EngineError when the container stays."""
     deadline = time.monotonic() + HALF_STARTED_SECONDS
     while (again := _start_again(engine, container)) is _Start.LATER and time.monotonic() < deadline:
         time.sleep(1.0)
@@ -51,7 +53,7 @@ def remove_left(engine: Engine, container: str) -> None:
 class _Start(Enum):
     """What became of another start."""
 
-    NEEDLESS = "it runs, or cannot run any more"
+    NEEDLESS = "the engine knows that it runs, or nothing of it does, or it cannot run any more"
     DONE = "it runs again"
     LATER = "containerd has not done with what became of its last start"
 
@@ -61,7 +63,8 @@ def _start_again(engine: Engine, container: str) -> _Start:
 
     with engine.turn(), engine.trouble("start a container again"):
         try:
-            if engine.client.api.inspect_container(container)["State"]["Running"]:
+            found = engine.client.api.inspect_container(container)
+            if found["State"]["Running"] or not may_run(engine.address, found["Id"]):
                 return _Start.NEEDLESS
             engine.client.api.start(container)
         except APIError as error:
