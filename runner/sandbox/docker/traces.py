@@ -27,8 +27,8 @@ def _is_of(process: psutil.Process, container: str) -> bool:
         if container in Path(f"/proc/{process.pid}/cgroup").read_text("utf-8", "replace"):
             return True
         if container in process.cmdline():
-            is_holder = process.info["name"].startswith(_HOLDER)
-            return not is_holder or bool(process.children()) or _has_group(container)
+            holds_nothing = process.name().startswith(_HOLDER) and not process.children()
+            return not holds_nothing or _has_group(container)
     return False
 
 
