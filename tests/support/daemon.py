@@ -78,6 +78,8 @@ class Daemon:
         """SIGKILL. Containers live on in their shims; the next daemon ends them before it answers."""
         self._programs["dockerd"].kill()
         self._programs["dockerd"].wait()
+        # Beside other tests its number is soon another's, whom the next daemon would take for it.
+        (self._folder / "docker.pid").unlink(missing_ok=True)
 
     def mounts(self) -> list[str]:
         """What is mounted for containers: their file systems, their volumes.
