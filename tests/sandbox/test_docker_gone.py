@@ -194,7 +194,7 @@ def test_what_a_daemon_was_creating_when_it_died_is_out_of_reach(
     assert api.containers(all=True) == []
     assert file_systems(), "Docker itself has learned to clean up"
     assert daemon.mounts() == []
-    for volume in api.volumes()["Volumes"]:
+    for volume in api.volumes(filters={"label": "com.docker.volume.anonymous"})["Volumes"]:
         api.remove_volume(volume["Name"])
 
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.domain.errors import EngineError
-from runner.sandbox.docker import traces
+from runner.sandbox.docker import process_table
 from runner.sandbox.docker.attached import Attached, _Frames
 from runner.sandbox.docker.engine import Engine, describe, find_address, passes
 from runner.sandbox.docker.labels import is_orphan, owner
@@ -92,7 +92,7 @@ class TestWhatRunsOfAContainer:
 
     @pytest.fixture(autouse=True)
     def engine(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(traces, "_ENGINE", psutil.Process().name())
+        monkeypatch.setattr(process_table, "_ENGINE", psutil.Process().name())
 
     @contextmanager
     def running(self, program: Path | str, script: str) -> Iterator[None]:
@@ -109,30 +109,30 @@ class TestWhatRunsOfAContainer:
         return path
 
     def test_nothing(self) -> None:
-        assert not traces.may_run("unix:///x", self.ID)
+        assert not process_table.may_run("unix:///x", self.ID)
 
     def test_a_program_that_makes_it(self) -> None:
         with self.running("/bin/bash", ":"):
-            assert traces.may_run("unix:///x", self.ID)
+            assert process_table.may_run("unix:///x", self.ID)
 
     def test_a_holder_of_nothing_does_not_count(self, holder: Path) -> None:
         with self.running(holder, ":"):
-            assert not traces.may_run("unix:///x", self.ID)
+            assert not process_table.may_run("unix:///x", self.ID)
 
     def test_unless_it_has_held_something(self, holder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(traces, "_CGROUPS", tmp_path)
+        monkeypatch.setattr(process_table, "_CGROUPS", tmp_path)
         (tmp_path / "system.slice" / f"docker-{self.ID}.scope").mkdir(parents=True)
         with self.running(holder, ":"):
-            assert traces.may_run("unix:///x", self.ID)
+            assert process_table.may_run("unix:///x", self.ID)
 
     def test_a_holder_of_something_does(self, holder: Path) -> None:
         with self.running(holder, "sleep 60 & trap 'kill %1' EXIT"):
-            assert traces.may_run("unix:///x", self.ID)
+            assert process_table.may_run("unix:///x", self.ID)
 
     def test_elsewhere_it_cannot_be_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert traces.may_run("tcp://elsewhere:2376", self.ID)
-        monkeypatch.setattr(traces, "_ENGINE", "nosuchengine")
-        assert traces.may_run("unix:///x", self.ID)
+        assert process_table.may_run("tcp://elsewhere:2376", self.ID)
+        monkeypatch.setattr(process_table, "_ENGINE", "nosuchengine")
+        assert process_table.may_run("unix:///x", self.ID)
 
 
 class Faulty(BaseHTTPRequestHandler):

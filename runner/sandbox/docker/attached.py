@@ -139,10 +139,9 @@ def _read_already(holder: Any, bare: socket.socket) -> bytes:
     if not hasattr(reader, "peek"):
         return b""
     bare.settimeout(0)
-    try:
+    with contextlib.suppress(OSError):  # there is nothing yet (TLS says so), or the engine has gone: reading will tell
         return bytes(reader.peek())
-    except ssl.SSLWantReadError:
-        return b""
+    return b""
 
 
 class _Frames:

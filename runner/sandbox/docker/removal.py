@@ -11,7 +11,7 @@ from typing import Any
 from runner.domain.errors import EngineError
 from runner.sandbox.docker.engine import Engine
 from runner.sandbox.docker.labels import LIVE, OWNER, is_orphan, label_filter, owner
-from runner.sandbox.docker.traces import may_run
+from runner.sandbox.docker.process_table import may_run
 
 log = logging.getLogger(__name__)
 
