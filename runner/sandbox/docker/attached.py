@@ -139,9 +139,10 @@ def _read_already(holder: Any, bare: socket.socket) -> bytes:
     if not hasattr(reader, "peek"):
         return b""
     bare.settimeout(0)
-    with contextlib.suppress(OSError):  # there is nothing yet (TLS says so), or the engine has gone: reading will tell
+    try:
         return bytes(reader.peek())
-    return b""
+    except ssl.SSLWantReadError:
+        return b""
 
 
 class _Frames:
